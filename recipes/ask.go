@@ -17,13 +17,13 @@ import (
 // callReport has what the events and the errors of one call need.
 type callReport struct {
 	c     *Client
-	q     *handle // the handle; of a set, that of its first member
+	q     *handle // the handle of the call; for a set of locks, the handle of its first member
 	call  *call   // nil without an Observer
 	start time.Time
-	lease tenure // of the call, if it is granted
+	lease tenure // the tenure of the call's lease, if the call is granted
 }
 
-// lock takes the lock, or n permits of a semaphore. It waits unless try.
+// lock takes the lock, or n permits of a semaphore. It does not wait if the parameter try is true.
 func (q *handle) lock(ctx context.Context, n int, try bool) (*Lease, error) {
 	return q.c.take(ctx, q, false, try, lock.Member{Handle: &q.Handle, Permits: n})
 }
@@ -46,8 +46,8 @@ func (c *Client) take(ctx context.Context, q *handle, set, try bool, members ...
 }
 
 // explain separates an outage from contention. If the session is not active when a wait ends, the error matches ErrUnreachable.
-// But a Try that knows the holder returns its HeldError alone. The holder is another client's contender, or a goroutine of this
-// client.
+// But a Try that knows the holder returns the HeldError alone. Such a holder is another client's contender, or a goroutine of
+// this client that holds the lock.
 func (k *callReport) explain(ctx context.Context, a *lock.Call, err error) error {
 	var held *HeldError
 	known := errors.As(err, &held) && (!held.Local || held.owner == turn.Holds)
@@ -65,7 +65,7 @@ func (k *callReport) explain(ctx context.Context, a *lock.Call, err error) error
 	return err
 }
 
-// These methods implement the interface caller of package lock.
+// These methods implement caller, an interface of package lock.
 
 func (k *callReport) Observed() bool { return k.call != nil }
 
@@ -75,7 +75,7 @@ func (k *callReport) Names(path string, members []lock.Member) {
 	}
 }
 
-// Queued sends EventQueued with the reason, once.
+// Queued sends EventQueued, with the error of why as its Cause. Only the first call of Queued sends it.
 func (k *callReport) Queued(node string, why func() error) {
 	if k.call != nil && !k.call.queued.Swap(true) {
 		k.call.tell(Event{Type: EventQueued, Node: node, Wait: time.Since(k.start), Cause: why()})
@@ -101,11 +101,11 @@ func (k *callReport) sendRefused(err error) {
 	}
 }
 
-// call is what the events of one call, and of its lease, have in common. It is nil without an Observer.
+// A call has the values that all events of one call and of its lease share. It is nil without an Observer.
 type call struct {
 	c      *Client
 	about  Event
-	queued atomic.Bool // EventQueued was sent
+	queued atomic.Bool // whether EventQueued was sent
 }
 
 var calls atomic.Uint64
@@ -131,10 +131,10 @@ func (k *call) tell(e Event) {
 }
 
 // tenure sends the Observer the events of one lease: Acquired, and then Released or Lost, each at most once. A lease that enters
-// a lock again belongs to the outer lease's tenure. But if its call has waited before, at a path where the lock was earlier, the
-// call has sent EventQueued. Then the lease has a tenure of its own.
+// a lock again belongs to the outer lease's tenure. But its call may have waited first, at a former path of the lock. Then
+// EventQueued was sent for the call, and the lease has a tenure of its own.
 type tenure struct {
-	q       *handle // its holder's handle
+	q       *handle // the handle that took the lease
 	call    *call
 	since   time.Time
 	wait    time.Duration
@@ -142,7 +142,7 @@ type tenure struct {
 	session int64
 }
 
-// Granted and Ended are called with the lock's mu held, so events come in order.
+// The caller of Granted and of Ended holds the lock's mutex mu, so the events come in order.
 func (g *tenure) Granted(token int64) {
 	if g.call != nil {
 		g.since = time.Now()

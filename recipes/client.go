@@ -18,37 +18,39 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Config is how a Client reaches ZooKeeper and how it identifies itself there. Only Servers is required.
+// Config says how a Client reaches ZooKeeper and how it identifies itself there. Only Servers is required.
 type Config struct {
 	// Servers: "host", "host:port", "::1", "[::1]:2181"; port 2181 when absent; "a,b,c" in one entry is split. An IPv6 address
-	// with a port needs brackets. Without brackets it has no port, and an address whose last group could be a port ("::1:2181",
-	// "fd00::7:5") is refused. Names are resolved again on every pass over the list. While a name does not resolve, its last
+	// with a port needs brackets. Without brackets the address has no port. If its last group could be a port ("::1:2181",
+	// "fd00::7:5"), it is refused. Names are resolved again on every pass over the list. While a name does not resolve, its last
 	// known addresses are tried. A chroot suffix ("host:2181/app") is refused: write the prefix into the lock paths.
 	// "dns-srv://_zookeeper._tcp.example.com" stands for the servers of the SRV records of that name, as in connect strings of
 	// ZooKeeper 3.10. Servers with a lower priority number are tried first. With TLS the servers must be in the domain of that
 	// name (example.com), or TLS.ServerName must be set, because DNS answers can be forged.
 	Servers []string
-	// SessionTimeout is the timeout to ask for; 0 = 15 s. The servers clamp it: Session.Timeout is what they granted.
+	// SessionTimeout is the timeout to ask for; 0 = 15 s. The servers clamp it: Session.Timeout returns the timeout that they
+	// granted.
 	SessionTimeout time.Duration
 	// ConnectTimeout bounds Dial, and each later dialling of a new session, but not the cleaning up after a failure; 0 = 5 s.
 	ConnectTimeout time.Duration
 	// Auth is presented on every connection. A session is handed out only after a server has accepted it.
 	Auth []Auth
 	// SASL, when not nil, logs in on every connection, before Auth is presented: DigestMD5, or Kerberos by package
-	// recipes/kerberos. When a ticket or password is replaced, open connections stay as they are. The next connection logs in
-	// with the new one.
+	// recipes/kerberos. When a ticket or password is replaced, open connections stay as they are. The next connection logs in with
+	// the new ticket or password.
 	SASL SASL
 	// TLS, when not nil, is used on every connection. The server's certificate is verified against the name in
 	// Servers unless TLS.ServerName says otherwise.
 	TLS *tls.Config
-	// GetTLS, when not nil, is used instead of TLS: it is called for each connection and returns its configuration. So a program
-	// can follow authorities and certificates that are replaced while it runs, without losing its session: open connections are
-	// not affected. If GetTLS returns an error or a nil configuration, the attempt to connect fails and is repeated. It must
-	// return soon, and must not change a configuration that it has returned. Client certificates alone can also be followed with
-	// TLS.GetClientCertificate.
+	// GetTLS, when not nil, is used instead of TLS: the Client calls it for each connection, and it returns the connection's
+	// configuration. So a program can follow authorities and certificates that are replaced while it runs, without losing its
+	// session: open connections are not affected. If GetTLS returns an error or a nil configuration, the attempt to connect fails
+	// and is repeated. GetTLS must return soon, and must not change a configuration that it has returned. Client certificates
+	// alone can also be followed with TLS.GetClientCertificate.
 	GetTLS func() (*tls.Config, error)
-	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx. If it does not, Close waits
-	// a second for it and then leaves its goroutine behind. TLS, when configured, runs on top of the connection that it returns.
+	// Dialer replaces net.Dialer. It receives the name from Servers, unresolved, and should obey ctx. If it ignores ctx, Close
+	// waits a second for the Dialer and then leaves its goroutine behind. TLS, when configured, runs on top of the connection that
+	// it returns.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 	// ID names this client as a holder or waiter; it is written into this client's nodes in queues, for people to read. "" =
 	// "host/pid".
@@ -57,24 +59,24 @@ type Config struct {
 	Logger *slog.Logger
 	// Observer receives an event for everything the recipes do, for metrics, traces and logs; nil = none.
 	//
-	// A Client calls it with one event at a time, in order, on a goroutine that no lock depends on. A slow one delays later
-	// events only: locks are granted, lost and given back in time while it blocks. It may call the Client. A panic in it is
-	// recovered and logged to Logger. Events that it has not received yet are kept in memory, so in the long run it must keep up
-	// with them. Close waits up to 1.5 s for the rest.
+	// A Client calls the Observer with one event at a time, in order, on a goroutine that no lock depends on. A slow Observer
+	// delays only later events: locks are granted, lost and given back in time while it blocks. It may call the Client. A panic in
+	// the Observer is recovered and logged to Logger. Events that it has not received yet are kept in memory, so in the long run
+	// it must keep up with them. Close waits up to 1.5 s for the rest.
 	Observer func(Event)
-	// LoseOnSuspect ends the session, and so its leases, as soon as it is Suspect while anything is held. Without it leases last
-	// until the session is Lost, and survive a short disconnect.
+	// LoseOnSuspect ends the session, and so its leases, as soon as the session is Suspect while the Client holds anything.
+	// Without LoseOnSuspect leases last until the session is Lost, and survive a short disconnect.
 	LoseOnSuspect bool
-	// MaxReply bounds a server's reply, in bytes; 0 = 16 MiB. A longer reply ends the connection with ErrTooLarge. Of all replies only a
-	// listing can exceed the default: 16 MiB hold 100,000 names of 160 bytes. Memory is used as a reply arrives.
+	// MaxReply bounds a server's reply, in bytes; 0 = 16 MiB. A longer reply ends the connection with ErrTooLarge. Only the reply
+	// to a listing can exceed the default: 16 MiB hold 100,000 names of 160 bytes. Memory is used as a reply arrives.
 	MaxReply int
 	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
 	ReadOnly bool
-	// Lazy lets a program start while ZooKeeper is away: Dial checks this configuration and connects to nothing. The first use connects. If
-	// it cannot connect, each method behaves as after the loss of a session. A Lock waits until its ctx, or WithMaxWait, ends, and a Try
-	// for a sixth of SessionTimeout. Both return ErrUnreachable, which says why each server failed. If the servers refuse an identity, the
-	// first use returns ErrAuth, and so does each later use. So such a program should use the client once, or call Session, before it
-	// reports that it is ready.
+	// Lazy lets a program start while ZooKeeper is away: Dial checks this configuration and connects to nothing. The first use
+	// connects. If it cannot connect, each method behaves as after the loss of a session. A Lock waits until its ctx ends or
+	// WithMaxWait has passed. A Try waits for a sixth of SessionTimeout. Both return ErrUnreachable, which says why each server
+	// failed. If the servers refuse an identity, the first use returns ErrAuth, and so does each later use. So such a program
+	// should use the client once, or call Session, before it reports that it is ready.
 	Lazy bool
 }
 
@@ -102,10 +104,10 @@ type Auth struct {
 	Credentials Secret
 }
 
-// Client reaches ZooKeeper and hands out the recipes. It outlives sessions: when one is lost, the next use dials
-// another. It is safe for use by many goroutines. Obtain it from Dial; Close it.
+// Client reaches ZooKeeper and hands out the recipes. It outlives sessions: when a session is lost, the next use dials another.
+// It is safe for use by many goroutines. Obtain it from Dial; Close it.
 type Client struct {
-	source // for package inspect
+	source // gives package inspect the session
 	cfg    Config
 	conn   *session.Client
 	log    *slog.Logger
@@ -118,9 +120,10 @@ type Client struct {
 type source = session.SourceFunc
 
 // Dial checks cfg, connects, logs in by Config.SASL, presents Config.Auth and returns when a session is granted. When ctx ends or
-// Config.ConnectTimeout has passed it gives up with ErrUnreachable, whose text lists the servers and why each failed. It fails with ErrAuth
-// when a server refuses an identity, or when one server refuses the login and no other server accepts it. A failed Dial leaves nothing
-// behind; cleaning up may take it up to three seconds longer. With Config.Lazy it checks cfg, and the rest is left to the first use.
+// Config.ConnectTimeout has passed, Dial gives up with ErrUnreachable, whose text lists the servers and why each failed. It fails
+// with ErrAuth when a server refuses an identity, or when one server refuses the login and no other server accepts it. A failed
+// Dial leaves nothing behind; cleaning up may take it up to three seconds longer. With Config.Lazy, Dial only checks cfg, and the
+// first use does the rest.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg, log: cfg.Logger, now: time.Now}
 	if clock := seam.From(ctx).Now; clock != nil {
@@ -145,7 +148,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Session returns the live session. When the last one was lost it dials a new one, and keeps trying until ctx ends. When ctx
+// Session returns the live session. If the last session was lost, it dials a new one, and keeps trying until ctx ends. When ctx
 // ends, the error matches ErrUnreachable and ctx's error, and contains the result of the last attempt. If ctx had ended before
 // the call, the error is ctx's alone. Refused authentication (ErrAuth) ends the attempts at once. Before Session returns a
 // session, the unused nodes that this client's lost sessions left in queues are deleted.
@@ -165,20 +168,22 @@ func (c *Client) live(ctx context.Context) (*session.Session, error) {
 	return e.Session, nil
 }
 
-// SetServers replaces Config.Servers for the present session, which lives on, and for later ones. A connection to a server of the new list
-// stays. Any other connection ends when the requests under way are answered, or after a twelfth of the session timeout, but at most 1 s.
-// Then the session connects to a server of the new list, as after any disconnect: leases are kept, unless Config.LoseOnSuspect is set. An
-// error says what is wrong with the new list; the old list then remains in force.
+// SetServers replaces Config.Servers for the present session, which goes on, and for later sessions. A connection to a server of
+// the new list stays. Any other connection ends when its requests under way are answered. It waits for them for a twelfth of the
+// session timeout, or 1 s if that is shorter. Then the session connects to a server of the new list, as after any disconnect:
+// leases are kept, unless Config.LoseOnSuspect is set. An error says what is wrong with the new list; the old list then remains
+// in force.
 func (c *Client) SetServers(servers []string) error { return c.conn.SetServers(servers) }
 
 // observerGrace is how long Close waits for an Observer that has not received everything yet.
 const observerGrace = 1500 * time.Millisecond
 
-// Close ends the client. The session becomes Lost with ErrClosed, which cancels the context of every lease. Then Close closes it on the
-// servers, which removes its nodes at once, and joins every goroutine. An error means that the servers did not confirm: the nodes then
-// vanish when the session expires there. If the servers do not answer, Close takes up to three seconds. There is one exception: while a
-// lock is held and the connection works, Close waits up to a session timeout for their answer. A slow Observer adds up to 1.5 s, and a slow
-// Logger up to another 1.5 s. A second Close waits for the first and returns nil.
+// Close ends the client. The session becomes Lost with ErrClosed, which cancels the context of every lease. Then Close closes the
+// session on the servers, which removes its nodes at once, and waits for the Client's goroutines. It leaves behind only the
+// goroutines of a Dialer, an Observer or a Logger that do not return. An error means that the servers did not confirm: the nodes
+// then vanish when the servers expire the session. If the servers do not answer, Close takes up to three seconds. There is one
+// exception: while a lock is held and the connection works, Close waits up to a session timeout for the answer. A slow Observer
+// adds up to 1.5 s, and a slow Logger up to another 1.5 s. A second Close waits for the first and returns nil.
 func (c *Client) Close() error {
 	err := c.conn.Close()
 	c.state.Join() // the goroutines of the recipes end with the session
@@ -186,9 +191,9 @@ func (c *Client) Close() error {
 	return err
 }
 
-// Identities returns the identities that the servers see in this client, as far as it can know them. These are world:anyone, the
-// name of Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. A program can check with
-// them that an access list will not lock it out. The entries have no rights.
+// Identities returns the identities that the servers see in this client, as far as the Client can know them. These are
+// world:anyone, the name of Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. A
+// program can check with them that an access list will not lock it out. The entries have no rights.
 func (c *Client) Identities() (all kind.List) {
 	for _, id := range c.conn.Newest().Identities() {
 		all = append(all, kind.ACL{Scheme: id.Scheme, ID: id.ID})
@@ -198,9 +203,9 @@ func (c *Client) Identities() (all kind.List) {
 
 // Revoke asks the contender at path node, the Path of a [Contender], to give the lock back or to leave the queue. It writes
 // "__REVOKE__" into the node, as Curator's revocation does. A holder of this library keeps the lock until it unlocks. Its lease's
-// Context is cancelled with ErrRevoked. In its first 100 ms a lease is perhaps not watched yet: then the cancellation comes after
-// them. A waiter of this library leaves. Curator's holders obey if their program made the lock revocable; other clients ignore
-// the request. Revoke overwrites the node's information about its owner. It needs WRITE on the node.
+// Context is cancelled with ErrRevoked. Perhaps the library does not watch the lease in its first 100 ms; then the cancellation
+// comes after that time. A waiter of this library leaves. Curator's holders obey if their program made the lock revocable; other
+// clients ignore the request. Revoke overwrites the node's information about its owner. It needs WRITE on the node.
 func (c *Client) Revoke(ctx context.Context, node string) error {
 	if _, ok := kind.ParseContender(kind.BaseName(node)); !ok {
 		return fmt.Errorf("recipes: revoke %s: not a contender; use the Path of an inspect.Contender", node)
@@ -222,8 +227,8 @@ type SASL = sasl.Mechanism
 // does not cross the network, and the server must prove that it knows the password too. The identity in access lists is
 // sasl:user.
 //
-// MD5 is broken for other purposes, and a listener on the network can try out passwords: use long ones, and TLS. Servers in FIPS
-// mode refuse this mechanism.
+// MD5 is broken for other purposes, and a listener on the network can try out passwords: use long passwords, and TLS. Servers in
+// FIPS mode refuse this mechanism.
 func DigestMD5(user string, password func() (Secret, error)) SASL {
 	return sasl.DigestMD5(user, password)
 }

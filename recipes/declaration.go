@@ -18,10 +18,10 @@ import (
 type Declaration struct {
 	Path    string
 	Params  kind.Params
-	Since   time.Time       // of a job: when its schedule was declared, by the ensemble's clock; zero for one that is not declared
+	Since   time.Time       // when a job's schedule was declared, by the ensemble's clock; zero for another kind, or if nothing is declared
 	Changed <-chan struct{} // closed when the caller should call Declaration again
 	ID      string          // the name of the holder or waiter; the handle writes it into its nodes
-	Timeout time.Duration   // of the session
+	Timeout time.Duration   // the session timeout
 
 	read *declare.Declaration
 }
@@ -46,17 +46,17 @@ func (c *Client) Declaration(ctx context.Context, k *kind.Kind, path string, opt
 	return &Declaration{Path: q.Path, Params: d.Params, Since: d.Since, Changed: d.Changed, ID: q.ID, Timeout: e.Session.Timeout(), read: d}, nil
 }
 
-// Now is the client's clock.
+// Now returns the time of the client's clock.
 func (c *Client) Now() time.Time { return c.now() }
 
-// Logger is Config.Logger, or one that discards.
+// Logger returns Config.Logger, or a logger that discards everything.
 func (c *Client) Logger() *slog.Logger { return c.log }
 
 // AfterGrant marks an error of work done under a lease: Retryable is false for it.
 func AfterGrant(err error) error { return held.AfterGrant(err) }
 
-// Lacks is for a caller that got zk.ErrNoNode for the lock's node, or for a child that its kind needs. opts are the options
-// with which the caller read d. Lacks reports whether another look is worth it: Lacks created the missing node (opts contain
+// Call Lacks after zk.ErrNoNode for the lock's node, or for a child node that the lock's kind needs. opts are the options with
+// which the caller read d. Lacks reports whether another look is worth it: Lacks created the missing node (opts contain
 // WithCreate), or the declaration has changed. The error says why the lock is not declared.
 func (c *Client) Lacks(ctx context.Context, d *Declaration, opts ...Option) (again bool, err error) {
 	q := c.handle(d.Params.Kind(), d.Path, false, opts)

@@ -30,13 +30,14 @@ func (c *Client) Election(path string, opts ...Option) *Election {
 func (e *Election) Path() string { return e.q.Path }
 
 // Campaign makes this program a candidate and returns when it leads. The lease is the leadership: Unlock gives it up. ctx bounds
-// the wait; when it ends, the candidacy is withdrawn. Errors are those of Mutex.Lock.
+// the wait; when ctx ends, the candidacy is withdrawn. Errors are those of Mutex.Lock.
 func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return e.q.lock(ctx, 0, false) }
 
 // Lead campaigns and runs fn while this candidate leads. When the leadership is lost or revoked, Lead cancels fn's context and
-// waits for fn to return. Then it gives the leadership up and campaigns again, whatever fn returned. If fn returns while it still
-// leads, Lead gives the leadership up, returns fn's error, and does not campaign again. Lead returns ctx's error when ctx ends.
-// If a campaign fails with an error that is not [Retryable], Lead returns that. WithMaxWait bounds each campaign.
+// waits for fn to return. Then it gives the leadership up and campaigns again, whatever fn returned. If fn returns while this
+// candidate still leads, Lead gives the leadership up, returns fn's error, and does not campaign again. Lead returns ctx's error
+// when ctx ends. If a campaign fails with an error that is not [Retryable], Lead returns that error. WithMaxWait bounds each
+// campaign.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	for {
 		var l *Lease
@@ -47,11 +48,11 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context, *Lease) er
 		if err != nil {
 			return err
 		}
-		var ran, ended error // the error of fn, and the cause of ctx's end if it ended before fn returned
+		var ran, ended error // the error of fn, and the cause of ctx's end if ctx ended before fn returned
 		var again bool
 		err = l.Do(ctx, func(inner context.Context, l *Lease) error {
 			ran = fn(inner, l)
-			// fn has returned. Only a loss before this line makes Lead campaign again.
+			// fn has returned. Only a loss or a revocation before this line makes Lead campaign again.
 			deposed := context.Cause(l.Context())
 			again = errors.Is(deposed, ErrLost) || errors.Is(deposed, ErrRevoked)
 			if ctx.Err() != nil {
@@ -81,7 +82,7 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 	if err != nil {
 		return Contender{}, false, err
 	}
-	q, err := e.q.atPresentPath(ctx, at) // an undeclared election can be read too: nothing is written
+	q, err := e.q.atPresentPath(ctx, at) // Leader writes nothing, so it also reads an undeclared election
 	if errors.Is(err, ErrKindMismatch) {
 		return Contender{}, false, err
 	}
@@ -98,13 +99,13 @@ func (e *Election) Leader(ctx context.Context) (Contender, bool, error) {
 		if err != nil {
 			return Contender{}, false, err
 		}
-		if leader != nil { // otherwise it has resigned meanwhile, and another one may lead
+		if leader != nil { // nil: this candidate has resigned meanwhile, and another may lead
 			return *leader, true, nil
 		}
 	}
 }
 
-// Observe follows the leader: it yields the present one, and then every change, until the loop breaks or ctx ends. A zero
+// Observe follows the leader: it yields the present leader, and then every change, until the loop breaks or ctx ends. A zero
 // Contender means that there is no leader. Changes that come faster than they can be read are combined, but the last state is
 // never missed, not even across a lost session. After a temporary error (a lost session) Observe yields further states; a
 // permanent one ends the loop.
@@ -122,9 +123,9 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 				}
 				continue
 			}
-			// Leaders are compared by the names of their nodes: one that resigned and leads again is yielded again. A candidate
-			// that took over the node of another goroutine writes its own ID into it when it leads. A revocation also changes the
-			// data, but makes no new leader.
+			// Leaders are compared by the names of their nodes: a leader that resigned and leads again is yielded again. A candidate
+			// that took over the node of another goroutine writes its own ID into the node when it leads. A revocation also changes
+			// the data, but makes no new leader.
 			if last == nil || leader.Name != last.Name || leader.ID != last.ID && !leader.Revoked {
 				last = &leader
 				if !yield(leader, nil) {
@@ -137,8 +138,8 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Contender, error] {
 	}
 }
 
-// leader finds the leader at the election's present path, and watches its node in session s. leader also works while the election
-// is draining, so observers can follow it until it is gone.
+// leader finds the leader at the election's present path, and watches the leader's node in session s. leader also works while the
+// election is draining, so observers can follow it until it is gone.
 func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Session, w *session.Watch, err error) {
 	now, err := e.q.c.state.Live(ctx)
 	if err != nil {
@@ -160,8 +161,9 @@ func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Ses
 	}
 }
 
-// follow watches the first of the candidates listed. If there is none, it watches the list of candidates. It also does so if we
-// may not read the first one's node: then we know only its name. If both the watch and the error are nil, the list has changed.
+// follow watches the node of the first of the candidates listed. It watches the list of candidates if there is no candidate, or
+// if the servers do not let us read that node: then we know only the candidate's name. If both the watch and the error are nil,
+// the list has changed.
 func (e *Election) follow(ctx context.Context, s *session.Session, children []string) (Contender, *session.Watch, error) {
 	var leader Contender
 	if line, _ := kind.SortContenders(children); len(line) > 0 {

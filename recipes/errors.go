@@ -28,23 +28,24 @@ var (
 	ErrKindMismatch = declare.ErrKindMismatch
 	// ErrDraining: the lock grants nothing new. New calls and waiters get this error, and holders keep the lock.
 	ErrDraining = declare.ErrDraining
-	// ErrReleased: Unlock gave the lease back.
+	// ErrReleased: the lease was given back (Unlock, Release), or exchanged (Downgrade).
 	ErrReleased = held.ErrReleased
 	// ErrHeld: another contender holds the lock. It arrives as a *HeldError, from Try methods and from waits whose context ended.
 	ErrHeld = lock.ErrHeld
 	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use WithReentrancy if
 	// the calls nest. Also returned for a MultiLock that names a lock twice. Nothing was sent.
 	ErrWouldDeadlock = lock.ErrWouldDeadlock
-	// ErrLockOrder: by its context, the caller holds another lock of this Client, which comes after this one in the namespace's
-	// order. Take this one first. Nothing was queued. A Try gets this error too.
+	// ErrLockOrder: the caller's context carries a lease of another lock of this Client, and that lock comes after this one in the
+	// namespace's order. Take this lock first. Nothing was queued. A Try gets this error too.
 	ErrLockOrder = lock.ErrLockOrder
 	// ErrQueueFull: as many contenders wait as max_waiters allows.
 	ErrQueueFull = wait.ErrQueueFull
-	// ErrTooManyPermits: the call asked for more permits than are declared. The number may have been lowered while it waited.
+	// ErrTooManyPermits: the call asked for more permits than are declared. The declared number may have been lowered while the
+	// call waited.
 	ErrTooManyPermits = wait.ErrTooManyPermits
 	// ErrLost: the lease, or the place in the queue, ended without being given back. Final.
 	ErrLost = znode.ErrLost
-	// ErrRevoked: a program asked the holder to give the lock back. It is still held until Unlock.
+	// ErrRevoked: a program asked the holder to give the lock back. The lock stays held until Unlock.
 	ErrRevoked = znode.ErrRevoked
 	// ErrReleasePending: the lease is released, but its node may still exist. The client goes on deleting it in the background, until
 	// that succeeds or the session is over. Others may have to wait until then.
@@ -57,7 +58,7 @@ var (
 
 	// ErrClosed: Client.Close was called. The client is of no further use.
 	ErrClosed = session.ErrClosed
-	// ErrSessionLost: the session is over, or must be assumed to be. Final: ask Client.Session for the next one.
+	// ErrSessionLost: the session is over, or must be assumed to be over. Final: ask Client.Session for the next one.
 	ErrSessionLost = session.ErrLost
 	// ErrUnreachable: no server could be reached, or none granted a session, in the time allowed. The text lists the
 	// servers, each with the cause of its last failure.
@@ -102,20 +103,20 @@ func Retryable(err error) bool {
 // Contender is a holder or a waiter, of any client; see package inspect.
 type Contender = kind.Party
 
-// HeldError describes the contender in the way. It matches ErrHeld and, when a wait ended, the context's error too. Its
-// information is as old as the last look at the queue. If the servers could not be reached when the wait ended, the error that
-// contains it matches ErrUnreachable.
+// HeldError describes the contender in the way of a call. It matches ErrHeld and, when a wait ended, the context's error too. Its
+// information is as old as the last look at the queue. If the servers could not be reached when the wait ended, the call's error
+// contains the HeldError and matches ErrUnreachable.
 type HeldError struct {
-	Path     string        // the lock
+	Path     string        // the path of the lock
 	Holder   Contender     // the holder; after a Try only its name, path and sequence number are known (see Identify)
-	Position int           // how many are ahead: holders, waiters, and goroutines of this client
+	Position int           // how many contenders are ahead: holders, waiters, and goroutines of this client
 	Waited   time.Duration // how long the caller waited; 0 for a Try
 	Local    bool          // Holder is a goroutine of this same client: it holds the lock, is asking for it, or is giving it back
 	Cause    error         // why the wait ended; nil for a Try
 
 	c     *Client
 	owner turn.State // what a Local holder does
-	at    time.Time  // when it was made
+	at    time.Time  // when the queue was looked at, or Identify read the holder
 }
 
 // describeHolder fills in the holder from its name and, if they are known, its data.

@@ -12,7 +12,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// handle is what a program's Mutex, Election and so on point to: everything that does not change between calls.
+// A handle is behind each Mutex, Election and so on of a program. It has everything that does not change between calls.
 type handle struct {
 	c *Client
 	lock.Handle
@@ -28,14 +28,14 @@ func (q *handle) withLock(w *lock.Handle) *handle {
 	return &now
 }
 
-// atPresentPath returns the handle with the lock's current path. Its error is that of the declaration at that path,
-// such as ErrDraining.
+// atPresentPath returns the handle with the lock's current path. The error is what the declaration at that path gives, such as
+// ErrDraining.
 func (q *handle) atPresentPath(ctx context.Context, e *lock.SessionState) (*handle, error) {
 	w, err := e.Present(ctx, &q.Handle)
 	return q.withLock(w), err
 }
 
-// failingHandle returns a handle whose every use fails with the error wrong.
+// failingHandle returns a handle. Each use of it fails with the error that the parameter wrong has.
 func (c *Client) failingHandle(path string, wrong error) *handle {
 	return &handle{c: c, Handle: lock.Handle{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: kind.Mutex, Path: path, Wrong: wrong}}}}
 }
@@ -54,7 +54,7 @@ func (c *Client) handle(k *kind.Kind, path string, shared bool, opts []Option) *
 		q.Wrong = errs.Errorf("recipes: %s %s: %w", k, path, q.Wrong)
 	}
 	if err := kind.ValidatePath(path); err != nil {
-		q.Wrong = errs.Errorf("recipes: %s: %w", k, err) // it quotes the path
+		q.Wrong = errs.Errorf("recipes: %s: %w", k, err) // ValidatePath's error already quotes the path
 	}
 	return q
 }

@@ -9,16 +9,17 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Keyed is a family of locks, one for each key, for example for each user. Only the family is declared. The transaction of
-// a key's first contender creates the key's node, and that of the last one deletes it. If the last one's client saw others,
-// a later request deletes it. So locking an unused key takes as few round trips as locking a free declared lock, and such a key
-// has no node. A crash leaves an empty container node, which ZooKeeper deletes by itself within a minute or so.
+// Keyed is a family of locks, one for each key, for example for each user. Only the family is declared. The transaction that
+// creates a key's first contender also creates the key's node. The transaction that deletes the last contender also deletes the
+// node; if that contender's client saw others before, a later request deletes the node. So locking an unused key takes as few
+// round trips as locking a free declared lock. An unused key has no node. A crash leaves an empty container node, which ZooKeeper
+// deletes by itself within a minute or so.
 //
 // A key is any UTF-8 string of up to 512 bytes, the empty string included. [kind.KeyedParams.Path] returns its node. Keys are
 // compared byte by byte: Unicode can encode "é" in two ways, which are two keys.
 //
 // A Keyed is a handle: cheap, immutable, and safe for any number of goroutines. The locks that it returns are handles like any
-// other, and the options are those of their kind. The declaration of the family is read and watched once, for all of its keys.
+// other. The declaration of the family is read and watched once, for all of its keys.
 type Keyed struct {
 	c    *Client
 	path string
@@ -75,8 +76,8 @@ func (k *Keyed) lock(ctx context.Context, keys []string, try bool) (*Lease, erro
 	return (&MultiLock{k.c, handles}).lock(ctx, try)
 }
 
-// queue returns the handle of a key. The path assumes a family without fanout directories. When a call has read the declaration,
-// it follows the key to its directory (declare.KeyPathError).
+// queue returns the handle of a key. The path assumes a family without fanout directories. A call that has read the declaration
+// goes on with the path in the key's directory (declare.KeyPathError).
 func (k *Keyed) queue(of *kind.Kind, key string, shared bool) *handle {
 	q := k.c.handle(of, k.path, shared, k.opts)
 	if q.Wrong != nil {

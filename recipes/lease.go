@@ -11,17 +11,17 @@ import (
 	"github.com/locktree/locktree/recipes/internal/lock"
 )
 
-// Lease is one grant of a lock, from its acquisition to its release or loss. It is never used again.
+// Lease is one grant of a lock, from its acquisition to its release or loss. An ended Lease is never used again.
 type Lease struct{ u *held.Use }
 
 // Context is cancelled when the lease is released, lost or revoked. Its context.Cause is ErrReleased, ErrLost (with the reason)
-// or ErrRevoked. It is cancelled before a rival can be granted the lock, as long as neither this process nor its clock stops.
-// Otherwise only the fencing token or Multi can stop what is done later. The Err method of this context, and of the one that Do
-// passes on, reads the clock. So in a process that was stopped for too long, the first call of Err reports the loss. A context
-// derived from it ends a moment later.
+// or ErrRevoked. The Context is cancelled before a rival can be granted the lock, as long as neither this process nor its clock
+// stops. If one of them stops, only the fencing token or Multi can stop what is done later. The Err method of this context, and
+// of the one that Do passes on, reads the clock. So in a process that was stopped for too long, the first call of Err reports the
+// loss. A context derived from Context ends a moment later.
 //
-// If another program deletes the lease's node or revokes the lease, Context is cancelled when this process learns of it. The node
-// is not watched in the first 100 ms of a lease, so a change in that time is noticed only after it.
+// If another program deletes the lease's node or revokes the lease, Context is cancelled when this process learns of it. Perhaps
+// the node is not watched in the first 100 ms of a lease; then a change in that time is noticed only after it.
 func (l *Lease) Context() context.Context { return l.u.Context() }
 
 // Path returns the lock's path.
@@ -34,17 +34,17 @@ func (l *Lease) Node() string { return l.u.H.Nodes()[0] }
 // was deleted and created again. It is the czxid of the node that holds the lock, so any program can check it. A store that
 // remembers the largest token it has seen and refuses smaller ones never obeys a stale holder.
 //
-// The reply to the create contains it. If that reply was lost, the token is read after the grant, and Token waits for it: one
-// round trip at most. It returns 0, which is no valid token, if the lease ended first. It also returns 0 if the ACL denies the
-// client READ on its own node (ZooKeeper 3.8.4+ and 3.9.2+ then hide it). Readers of one lock and permits of one semaphore also
-// have tokens. But several of them hold at once, so a smaller token is not stale. After a restored backup ZooKeeper counts from
-// an older state again, and tokens may repeat: "locktree help restore-backup" says how to prevent that.
+// The reply to the create contains the token. If that reply was lost, the token is read after the grant, and Token waits for
+// that: one round trip at most. Token returns 0, which is no valid token, if the lease ended first. It also returns 0 if the ACL
+// denies the client READ on its own node (ZooKeeper 3.8.4+ and 3.9.2+ then hide it). Readers of one lock and permits of one
+// semaphore also have tokens. But several of them hold at once, so a smaller token is not stale. After a restored backup
+// ZooKeeper counts from an older state again, and tokens may repeat: "locktree help restore-backup" says how to prevent that.
 func (l *Lease) Token() uint64 { return l.u.Token() }
 
-// Deadline returns the time until which the lease is safe without another reply from ZooKeeper. It is half a session timeout
-// after the last committed write of its session was sent. It is earlier if the requests before that write were too far apart, or
-// if the machine has been suspended since. It advances while the connection is good. For a lease that has ended it is no later
-// than the end.
+// Deadline returns the time until which the lease is safe without another reply from ZooKeeper. The deadline is half a session
+// timeout after the last committed write of the lease's session was sent. It is earlier if the requests before that write were
+// too far apart, or if the machine has been suspended since. It advances while the connection is good. The deadline of an ended
+// lease is no later than its end.
 func (l *Lease) Deadline() time.Time { return l.u.Deadline() }
 
 // Verify proves, by a committed write, that the lease was still held after the call began. It takes one round trip. If the reply
@@ -53,14 +53,14 @@ func (l *Lease) Deadline() time.Time { return l.u.Deadline() }
 func (l *Lease) Verify(ctx context.Context) error { return l.u.Verify(ctx) }
 
 // Multi applies ops as one transaction that fails as a whole if the lease's node is gone when ZooKeeper applies it. So a holder
-// that does not know that it lost its lock writes nothing once another has been granted it. Multi then returns ErrLost, and the
+// that does not know of its loss writes nothing once another holder was granted the lock. Multi then returns ErrLost, and the
 // lease has ended. The results are those of ops. The operations are *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
-// *zk.CheckVersionRequest; together they must fit into one request (1,048,575 bytes); otherwise Multi sends nothing and returns
+// *zk.CheckVersionRequest. If together they do not fit into one request (1,048,575 bytes), Multi sends nothing and returns
 // ErrTooLarge.
 //
 // If the reply is lost, Multi returns an *OpError whose Outcome is OutcomeUnknown. Read the nodes to find out whether the write
-// was applied. Such a write may still be applied after the lease has ended, until the servers have deleted its node or expired
-// its session.
+// was applied. Such a write may still be applied after the lease has ended, until the servers have deleted the lease's node or
+// expired its session.
 func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	return l.u.Multi(ctx, ops...)
 }
@@ -82,19 +82,20 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	return l.u.Unlock(ctx)
 }
 
-// Release gives the lock back as Unlock does, but waits for no answer: it ends the lease, sends what deletes its node, and
-// returns. It is for programs that take one lock after another. The client's next request follows it on the same connection. So
-// each lock costs one round trip, and the servers commit the delete and the next create together.
+// Release gives the lock back as Unlock does, but waits for no answer: it ends the lease, sends the request that deletes the
+// lease's node, and returns. It is for programs that hold one lock at a time, and many in a row. The client's next request
+// follows the delete on the same connection. So each lock costs one round trip, and the servers commit the delete and the next
+// create together.
 //
-// Not guaranteed: that the lock is free when Release returns. Others are granted it when the servers have deleted the node, half
-// a round trip later if the connection lasts. Use Unlock to wait for that. As after ErrReleasePending, the client goes on
+// Not guaranteed: that the lock is free when Release returns. Others are granted the lock when the servers have deleted the node,
+// half a round trip later if the connection lasts. Use Unlock to wait for that. As after ErrReleasePending, the client goes on
 // deleting in the background, so Release returns no error. If the lease was lost before, the cause of its Context is ErrLost. A
 // program that ends calls [Client.Close], which frees whatever is left.
 //
 // This client's next exclusive call for the same lock waits until the node is gone. A call for permits or for reading does not
-// wait for that. If the lease was for reading, a call for writing does not wait either. The server executes their requests after
-// the delete. If the connection is cut before the delete arrives, the client's old node stays ahead of such a call until it is
-// deleted. Meanwhile a Try fails.
+// wait for that. If the lease was for reading, a call for writing does not wait either. The server executes the requests of such
+// calls after the delete. If the connection is cut before the delete arrives, the client's old node stays ahead of such a call
+// until it is deleted. Meanwhile a Try fails.
 //
 // A client has at most 256 deletes under way, those of Unlock included. While 256 deletes are under way Release waits, for a
 // sixth of the session timeout at most. If it cannot send the request by then, or if there is no connection, the delete is left

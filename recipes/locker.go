@@ -9,8 +9,8 @@ import (
 )
 
 // Locker is any lock, for code that works with locks of any kind. *Mutex, *RWMutex (for writing) and *MultiLock are Lockers;
-// [RWMutex.RLocker], [Semaphore.Locker] and [Client.Locker] return others. A test may write its own: package recipetest makes
-// leases for it.
+// [RWMutex.RLocker], [Semaphore.Locker] and [Client.Locker] return others. A test may have a Locker of its own: package
+// recipetest makes leases for it.
 type Locker interface {
 	// Do runs a function under the lock; see [Mutex.Do].
 	Do(ctx context.Context, fn func(context.Context, *Lease) error) error
@@ -31,7 +31,7 @@ func (m *RWMutex) RLocker() interface {
 // Locker returns n permits of the semaphore as one lock.
 func (m *Semaphore) Locker(n int) Locker { return locker{m.q, n} }
 
-// locker makes a handle, and a number of permits, a Locker.
+// A locker is the Locker for a handle and, if the kind has permits, for a number of permits.
 type locker struct {
 	q *handle
 	n int // permits
@@ -46,9 +46,9 @@ func (l locker) Do(ctx context.Context, fn func(context.Context, *Lease) error) 
 }
 
 // Locker returns the lock at path as one of kind k, for programs that handle locks of any kind, as "locktree exec" does. The lock
-// is taken for reading if shared is set and the kind has readers. permits is used only if the kind has permits. Programs that
-// know the kind use its recipe, and read its documentation. inspect.Lock returns the kind of a lock. If k is no lock, each use
-// returns ErrKindMismatch.
+// is taken for reading if the parameter shared is true and the kind has readers. The parameter permits is used only if the kind
+// has permits. Programs that know the kind use its recipe instead. inspect.Lock returns the kind of a lock. If k is not the kind
+// of a lock, each use returns ErrKindMismatch.
 func (c *Client) Locker(k *kind.Kind, path string, shared bool, permits int, opts ...Option) Locker {
 	if k == nil || k.Container || len(k.Queues) == 0 {
 		return locker{q: c.failingHandle(path, fmt.Errorf("%w: %s is not a lock (%s)", ErrKindMismatch, path, k))}

@@ -8,7 +8,7 @@ import (
 )
 
 // Member is a lock that can be part of a MultiLock: a *Mutex, an *Election, a *RWMutex (for writing) or [RWMutex.RLocker]. A
-// semaphore cannot: a set that waits would keep permits idle.
+// semaphore cannot be a member: a set that waits would keep permits idle.
 type Member interface{ handle() *handle }
 
 func (m *Mutex) handle() *handle    { return m.q }
@@ -18,9 +18,9 @@ func (m *RWMutex) handle() *handle  { return m.write }
 // MultiLock takes several mutexes, elections and read-write locks together: all or none, under one deadline, in any order. One
 // ZooKeeper transaction takes the places in all queues; if the whole set is free, that one round trip is all.
 //
-// MultiLocks do not wait for each other in a circle, nor do they with single locks. One transaction creates all places of a set.
-// So of two sets, one has the older place in every queue that they share.
-//  1. A place waits only for older places. So the oldest waiting set waits only for holders, and they are free to finish.
+// MultiLocks do not wait in a circle, neither for each other nor for calls of single locks. One transaction creates all places of
+// a set. So of two sets, one has the older place in every queue that they share.
+//  1. A place waits only for older places. So the oldest waiting set waits only for holders, and holders are free to finish.
 //  2. The goroutines of one client take turns at each lock. A set takes the turns of all its members at one moment, before it
 //     creates a node. Until then it delays no other goroutine, so goroutines that want one of the locks may go first.
 //
@@ -44,12 +44,13 @@ func (c *Client) MultiLock(members ...Member) *MultiLock {
 	return m
 }
 
-// Lock waits for all members. ctx bounds the wait as a whole. The lease holds all of them, and is lost or revoked when any one of
-// them is. Errors: see Mutex.Lock; an error that concerns a member names it.
+// Lock waits for all members. ctx bounds the wait as a whole. The lease holds all of them, and is lost or revoked when one member
+// is lost or revoked. Errors: see Mutex.Lock; an error that concerns a member names it.
 //
-// The lease's token is one number for all members, larger than those of their earlier grants.
+// The lease's token is one number for all members, larger than the tokens of their earlier grants.
 //
-// With a context of the lease, a member's own handle made with WithReentrancy enters this lease again.
+// A handle of a member that was made with WithReentrancy enters this lease again, if its call has a context derived from the
+// lease's Context.
 func (m *MultiLock) Lock(ctx context.Context) (*Lease, error) { return m.lock(ctx, false) }
 
 // TryLock takes all members if all are free. Otherwise it returns a *HeldError for the first member that is held.

@@ -20,15 +20,15 @@ func (c *Client) Mutex(path string, opts ...Option) *Mutex {
 func (m *Mutex) Path() string { return m.q.Path }
 
 // Do runs fn while the lock is held. fn's context is derived from ctx and is also cancelled when the lease ends; fn should stop
-// then. The context carries the lease, so it cannot lock the same lock again: see WithReentrancy. Do gives the lock back after fn
-// has returned, never before, even if ctx has ended by then. "What an error means" in docs/safety.md says which errors it
-// returns. After fn has run, no error is [Retryable]. So a loop that repeats a call after a Retryable error does not run fn
-// twice. WithMaxWait bounds its wait for the lock, WithMaxRelease the release.
+// then. The context carries the lease, so a call with it cannot lock the same lock again: see WithReentrancy. Do gives the lock
+// back after fn has returned, never before, even if ctx has ended by then. "What an error means" in docs/safety.md says which
+// errors Do returns. After fn has run, no error is [Retryable]. So a loop that repeats a call after a Retryable error does not
+// run fn twice. WithMaxWait bounds the wait for the lock, and WithMaxRelease bounds the release.
 func (m *Mutex) Do(ctx context.Context, fn func(context.Context, *Lease) error) error {
 	return do(ctx, m.Lock, fn)
 }
 
-// Lock waits for the lock. ctx bounds only the wait. When it ends, Lock gives up the place in the queue, and the error names the
+// Lock waits for the lock. ctx bounds only the wait. When ctx ends, Lock gives up the place in the queue, and the error names the
 // holder if that is known. Goroutines of one client wait in the process and share one contender in ZooKeeper. "What an error
 // means" in docs/safety.md lists the errors of this and all other methods that take a lock.
 //

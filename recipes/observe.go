@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// EventType says what an Event is about. There may be more types in later versions: ignore those you do not know.
+// EventType says what an Event is about. Later versions may have more types: ignore a type that you do not know.
 type EventType = session.EventType
 
 // To add an event, declare it here and in loggedEvents, and send it: for a call or a lease in ask.go, for a session in package
@@ -30,7 +30,7 @@ const (
 	EventRefused  EventType = "refused"  // the call returns an error
 )
 
-// Events of a lease. It begins with Acquired and ends with Released or Lost, exactly once. Downgrade ends the old lease with
+// Events of a lease. A lease begins with Acquired and ends with Released or Lost, exactly once. Downgrade ends the old lease with
 // Released.
 const (
 	EventReleased EventType = "released" // the lease was given back; without a connection its node stays until the next reconnect
@@ -58,15 +58,15 @@ const (
 //	error        anything else, for example a lock that is draining, or a session that was lost
 type Event struct {
 	Type    EventType
-	Time    time.Time       // when it happened
-	Context context.Context // the values of the caller's context; it never ends
+	Time    time.Time       // when the event happened
+	Context context.Context // has the values of the caller's context, but never ends
 	Call    uint64          // the same in all events of one call and its lease, and unique in this process; 0 for a session's events
-	Path    string          // the lock's present node; of a MultiLock all of them, as in [Lease.Path]
+	Path    string          // the path of the lock's present node; for a MultiLock the paths of all members, as in [Lease.Path]
 	Locks   []EventLock     // the lock that the call wants, or the members of a MultiLock; do not change it
 	Node    string          // the path of the call's node: in all events of a lease, and in Queued unless the call waits in the process
-	Token   uint64          // of a lease; 0 while it is not known
+	Token   uint64          // the token of the lease; 0 while it is not known
 	Wait    time.Duration   // from the call until it was queued, granted or refused; for a heartbeat, from its sending until its answer
-	Held    time.Duration   // from the grant until now (of a lease)
+	Held    time.Duration   // for a lease, the time from its grant until the event
 	Result  string          // how the call ended (Acquired, Refused), as listed above
 	Cause   error           // of Queued, a *HeldError that names the contender ahead; of Refused, Lost and the events of sessions, the reason
 	Session int64           // the session's id, in the events of leases and sessions; otherwise 0
@@ -76,8 +76,8 @@ type Event struct {
 type EventLock struct {
 	Path    string
 	Kind    *kind.Kind
-	Shared  bool // to read, if the kind has readers
-	Permits int  // how many, if the kind has permits
+	Shared  bool // the call is for reading; false for a kind without readers
+	Permits int  // how many permits; 0 for a kind without permits
 }
 
 // How a call ended: see [Event].
@@ -97,7 +97,7 @@ func resultOf(err error) string {
 	switch waited := errors.As(err, &held) && held.Cause != nil; {
 	case err == nil:
 		return resultAcquired
-	case errors.Is(err, ErrUnreachable): // even if it matches others
+	case errors.Is(err, ErrUnreachable): // even if err also matches others
 		return resultUnreachable
 	case errors.Is(err, ErrWouldDeadlock):
 		return resultError
@@ -121,7 +121,7 @@ func resultOf(err error) string {
 type eventQueue struct {
 	mu      sync.Mutex
 	pending []Event
-	idle    chan struct{} // closed when all have been delivered; nil while none is pending
+	idle    chan struct{} // closed when all events have been delivered; nil while there is none to deliver
 }
 
 // observe passes e to the Observer, on a goroutine that holds no mutex. So a callback may panic, block, end its goroutine or call
@@ -164,7 +164,7 @@ func (q *eventQueue) next() (e Event, more bool) {
 		q.idle, q.pending = nil, nil
 		return e, false
 	}
-	e, q.pending[0] = q.pending[0], e // the old array no longer refers to it
+	e, q.pending[0] = q.pending[0], e // the old array no longer refers to the event
 	q.pending = q.pending[1:]
 	return e, true
 }
@@ -183,11 +183,11 @@ func (q *eventQueue) wait(limit time.Duration) {
 	}
 }
 
-// LogEvents makes a Config.Observer that logs events for people, one line each. LevelError is for a lease that was lost. LevelWarn is
-// for a session in doubt, and for one that was lost without Close. It is also for a call with the result unreachable, quota or error.
-// LevelInfo is for a session that is no longer in doubt. LevelDebug is for a session that Close ended, and for all other grants,
-// waits, refusals and releases. Heartbeats are not logged. Config.Logger says which servers cannot be reached, and why: the same
-// logger serves for both.
+// LogEvents makes a Config.Observer that logs events for people, one line each. LevelError is for a lease that was lost.
+// LevelWarn is for a session in doubt, and for one that was lost without Close. It is also for a call with the result
+// unreachable, quota or error. LevelInfo is for a session that is no longer in doubt. LevelDebug is for a session that Close
+// ended, and for all other grants, waits, refusals and releases. Heartbeats, new sessions and new connections are not logged.
+// Config.Logger says which servers cannot be reached, and why. It may be the same logger.
 func LogEvents(log *slog.Logger) func(Event) {
 	return func(e Event) {
 		level, text := levelOf(e)
@@ -226,7 +226,7 @@ var loggedEvents = map[EventType]struct {
 	EventReleased:         {slog.LevelDebug, "lock released"},
 }
 
-// levelOf returns level and text of an event. An event without a text is not logged.
+// levelOf returns the level and the text of an event. An event without a text is not logged.
 func levelOf(e Event) (slog.Level, string) {
 	how := loggedEvents[e.Type]
 	switch {

@@ -18,7 +18,7 @@ type Option func(*options)
 type options struct {
 	params     kind.Params
 	create     bool
-	createACL  []zk.ACL // of the nodes that create makes
+	createACL  []zk.ACL // the access list of the nodes that WithCreate makes
 	reentrant  bool
 	id         string
 	maxWait    time.Duration
@@ -40,12 +40,12 @@ func WithParams(p kind.Params) Option { return func(o *options) { o.params = p }
 // kind or invalid.
 //
 // The nodes get the access list acl. Programs that contend need READ, CREATE and DELETE on the lock's node. The access list of
-// their nodes is made from that node's list. Without acl the nodes are open to all clients: each may take the lock, end it for
-// its holder, and delete the node. A node that exists keeps its list.
+// the programs' own nodes is made from the list of the lock's node. Without acl the nodes are open to all clients: each may take
+// the lock, end it for its holder, and delete the node. A node that exists keeps its list.
 //
 // The nodes stay when they are no longer used: one for each path, three for a semaphore, and the parents. A program that locks
 // one path for each customer leaves one node for each customer: use [Client.Keyed] for that. "locktree status PATH" and "locktree
-// doctor" count nodes that were left.
+// doctor" count the nodes that were left.
 func WithCreate(acl ...zk.ACL) Option {
 	if len(acl) == 0 {
 		acl = zk.WorldACL(zk.PermAll)
@@ -59,15 +59,16 @@ func WithCreate(acl ...zk.ACL) Option {
 // goroutines share contexts. With this option all goroutines that a holder starts with its context can be inside at once, so use
 // it only where calls nest.
 //
-// The new lease shares the token, the node and the end of the outer one; the last Unlock of all releases the lock. A writer that
-// locks for reading stays a writer. A reader that locks for writing gets ErrWouldDeadlock, with and without this option. For a
-// semaphore the new lease shares permits of the outer one. A call that asks for more of them gets ErrWouldDeadlock. A member of a
+// The new lease shares the token, the node and the end of the outer one; the last Unlock releases the lock. A writer that locks
+// for reading stays a writer. A reader that locks for writing gets ErrWouldDeadlock, with and without this option. For a
+// semaphore the new lease shares permits of the outer one. A call that asks for more permits gets ErrWouldDeadlock. A member of a
 // MultiLock is entered through its own handle. A MultiLock itself is never entered again: a call whose caller already holds one
 // of the members gets ErrWouldDeadlock.
 func WithReentrancy() Option { return func(o *options) { o.reentrant = true } }
 
-// WithID replaces Config.ID in the nodes of this handle: it names the holder or waiter. A goroutine can inherit the place of
-// another that gave up. Except at a semaphore, it then appears under the other's ID until it holds the lock.
+// WithID replaces Config.ID in the nodes of this handle: it names the holder or waiter. A goroutine can take over the place in
+// the queue of another goroutine that gave up. It then appears under the other's ID until it holds the lock, except at a
+// semaphore.
 func WithID(id string) Option { return func(o *options) { o.id = id } }
 
 // WithMaxWait bounds the wait of each Lock, RLock, Acquire, Campaign, Do and Lead through this handle. It does not bound the work

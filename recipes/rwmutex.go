@@ -14,7 +14,7 @@ import (
 // RWMutex is a lock that many readers or one writer hold. It serves readers and writers in the order of arrival: a
 // reader does not overtake a writer that came before it. In ZooKeeper it is Curator's InterProcessReadWriteLock.
 //
-// Writers of one client queue in the process and keep one contender. Each reader has one of its own.
+// Writers of one client queue in the process and keep one contender. Each reader has a contender of its own.
 type RWMutex struct{ read, write *handle }
 
 // RWMutex returns a handle on the read-write lock at path; see Client.Mutex.
@@ -26,14 +26,15 @@ func (c *Client) RWMutex(path string, opts ...Option) *RWMutex {
 func (m *RWMutex) Path() string { return m.write.Path }
 
 // Lock waits for the lock as the only holder. See Mutex.Lock. With a context of a read lease of this lock it returns
-// ErrWouldDeadlock: give that back first.
+// ErrWouldDeadlock: give that lease back first.
 func (m *RWMutex) Lock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, 0, false) }
 
 // TryLock takes the lock as the only holder if it is free, and returns a *HeldError if not.
 func (m *RWMutex) TryLock(ctx context.Context) (*Lease, error) { return m.write.lock(ctx, 0, true) }
 
-// RLock waits for the lock as one of its readers. With a context of a lease of this lock it returns ErrWouldDeadlock; with WithReentrancy
-// it enters that lease again. If that is a write lease, RLock returns a write lease too: it excludes others until the last Unlock.
+// RLock waits for the lock as one of its readers. With a context of a lease of this lock it returns ErrWouldDeadlock; with
+// WithReentrancy it enters that lease again. If the lease is a write lease, RLock returns a write lease too: it excludes others
+// until the last Unlock.
 func (m *RWMutex) RLock(ctx context.Context) (*Lease, error) {
 	return m.read.lock(ctx, 0, false)
 }
@@ -55,12 +56,13 @@ func (m *RWMutex) RDo(ctx context.Context, fn func(context.Context, *Lease) erro
 
 // Downgrade turns a write lease into a read lease, and no writer can get in between. One transaction deletes the writer's node
 // and creates a reader's with the same number, as in Curator 5.5. The caller must write nothing once it has called Downgrade:
-// readers come in before it returns. The read lease has its own token and Context. Its token is larger than that of a writer that
-// queued before the downgrade and holds after it, so show it to no store that checks tokens. The write lease's Context ends
-// (ErrReleased). The write lease's Unlock then gives the read lease back, and so does Do when its function returns.
+// readers come in before it returns. The read lease has its own token and Context. A writer that queued before the downgrade, and
+// holds after it, has a smaller token. So show the token of the read lease to no store that checks tokens. The write lease's
+// Context ends (ErrReleased). The write lease's Unlock then gives the read lease back, and so does Do when its function returns.
 //
-// The read lease is another lease, so that no work of the writer goes on beside readers. Work under the write lease's Context is told to
-// stop, and its Multi fails. Work that goes on reading, in the function of Do too, uses the read lease and its Context.
+// The read lease is another lease, so that no work of the writer goes on beside readers. Work under the write lease's Context is
+// told to stop, and Multi of the write lease fails. Work that goes on reading, in the function of Do too, uses the read lease and
+// its Context.
 //
 // With an error Downgrade returns l. If no server can execute the transaction any more, l is held as before. Otherwise l has
 // ended.
@@ -75,8 +77,8 @@ func (m *RWMutex) Downgrade(ctx context.Context, l *Lease) (*Lease, error) {
 	return &Lease{now}, nil
 }
 
-// atLeasePath returns the handle with the path where u holds the lock: a key's node may be in a directory that the declaration names. It
-// fails if that cannot be read.
+// atLeasePath returns the handle with the path where u holds the lock: a key's node may be in a directory that the declaration
+// names. It fails if the declaration cannot be read.
 func (m *RWMutex) atLeasePath(ctx context.Context, u *held.Use) (*RWMutex, error) {
 	if of := lock.SubjectOf(u); of.Path() == m.Path() || of.Handle.C != m.write.Handle.C {
 		return m, nil

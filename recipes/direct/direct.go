@@ -20,13 +20,14 @@ import (
 // Session is one ZooKeeper session. It is safe for use by many goroutines. When it is lost, ask the client for the next one. A lost session
 // is never revived, and no operation runs in another session than its own.
 //
-// Operations wait for a connection until ctx ends or the session is lost. Reads whose answer was lost with a connection are repeated, up to
-// three times; writes never are. Every error is an [*OpError]; it says what is known about the operation's effect. Paths are absolute, and
-// the types, flags and errors are those of package zk. Ephemeral nodes vanish when the client is closed or the servers expire the session.
-// Without a connection they expire it up to Timeout (and a tick) after they last heard from it.
+// Operations wait for a connection until ctx ends or the session is lost. Reads whose answer was lost with a connection are
+// repeated, up to three times; writes never are. Every error is an [*OpError]; it says what is known about the operation's
+// effect. Paths are absolute, and the types, flags and errors are those of package zk. Ephemeral nodes vanish when the client is
+// closed or the servers expire the session. Without a connection the servers expire the session up to Timeout (and a tick) after
+// they last heard from it.
 type Session struct{ ahead session.Ahead }
 
-// Of wraps s for programs. They get the result from Client.Session of package recipes.
+// Of makes the Session of a program from an internal one. A program gets it from Client.Session of package recipes.
 func Of(s *session.Session) *Session { return &Session{session.Ahead{Session: s}} }
 
 // ID returns the session's id.
@@ -60,10 +61,10 @@ func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, stat *
 	return s.ahead.GetACL(ctx, path)
 }
 
-// GetW is Get plus a watch: the channel changed is closed if the node should be read again. The reason may be that the node was changed or
-// deleted, the connection was re-established (events may be lost), the session was lost, or ctx has ended. No change after the read is
-// missed, unless the server forgets the watch or an access list hides the node. A closed channel proves no change. On any error, including
-// zk.ErrNoNode, changed is nil and nothing is left behind.
+// GetW is Get plus a watch: the channel changed is closed if the node should be read again. The reason may be that the node was
+// changed or deleted, the connection was re-established (events may be lost), the session was lost, or ctx has ended. No change
+// after the read is missed, unless the server forgets the watch or an access list hides the node. A closed channel does not prove
+// that the node has changed. On any error, including zk.ErrNoNode, changed is nil and nothing is left behind.
 func (s *Session) GetW(ctx context.Context, path string) (data []byte, stat *zk.Stat, changed <-chan struct{}, err error) {
 	watched, call := context.WithCancel(ctx)
 	data, stat, w, err := s.ahead.GetCalled(ctx, path, call)
@@ -91,9 +92,9 @@ func changeChannel(watched context.Context, call func(), w *session.Watch) <-cha
 // Reads names the nodes to read together, by their paths.
 type Reads struct{ Get, GetACL, Exists []string }
 
-// ReadAhead sends reads together, in one write, and returns a Session for one goroutine. Its methods Get, GetACL and Exists wait
-// for these answers, and return each once. Every other read is sent when the method is called. ReadAhead waits for a connection
-// only; the reads return all errors.
+// ReadAhead sends reads together, in one write, and returns a Session for one goroutine. The new Session's methods Get, GetACL
+// and Exists wait for the answers to these reads, and return each answer once. Any other read is sent when its method is called.
+// ReadAhead itself only waits for a connection; the methods return all errors.
 //
 // An answer may be as old as its request: do not read ahead what you write in between.
 func (s *Session) ReadAhead(ctx context.Context, reads Reads) *Session {
@@ -143,9 +144,9 @@ type OpError = session.OpError
 
 // The possible effects of an operation that failed.
 const (
-	OutcomeUnknown  = session.OutcomeUnknown  // it may have been applied, may still be applied, or may never be
-	OutcomeDefinite = session.OutcomeDefinite // a server refused it, and it had no effect
-	OutcomeNotSent  = session.OutcomeNotSent  // it never left this process
+	OutcomeUnknown  = session.OutcomeUnknown  // perhaps the operation was applied, or will be applied later, or never
+	OutcomeDefinite = session.OutcomeDefinite // a server refused the operation, which had no effect
+	OutcomeNotSent  = session.OutcomeNotSent  // the operation never left this process
 )
 
 // ErrServer: the server failed, or does not implement the request; the text has its code. Package recipes has the other errors.

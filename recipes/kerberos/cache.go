@@ -20,8 +20,8 @@ type credential struct {
 	ticket                      []byte
 }
 
-// parseCache reads a credential cache in a file, version 3 or 4 (all that was written since 2000). gokrb5 trusts the counts in a
-// file and allocates as much, so a damaged file can end the program.
+// parseCache reads a credential cache in a file, version 3 or 4 (no other version was written since 2000). The parser of gokrb5
+// trusts the counts in a file and allocates as much memory, so a damaged file could end the program.
 func parseCache(content []byte) (whose principal, all []credential, err error) {
 	d := wire.Decoder{B: content}
 	version := string(d.Take(2))
@@ -29,7 +29,7 @@ func parseCache(content []byte) (whose principal, all []credential, err error) {
 		return principal{}, nil, errors.New("it does not begin as one of version 3 or 4")
 	}
 	if version == "\x05\x04" {
-		d.Take(short(&d)) // the header's offset to the KDC's clock; servers compare the clocks anyway
+		d.Take(short(&d)) // skip the header, which has the offset to the KDC's clock: servers compare the clocks anyway
 	}
 	whose = cachedPrincipal(&d)
 	for len(d.B) > 0 {
@@ -42,7 +42,7 @@ func parseCache(content []byte) (whose principal, all []credential, err error) {
 		}
 		c.key.KeyValue = d.Buffer()
 		for _, t := range []*time.Time{&c.auth, &c.start, &c.end, &c.renewTill} {
-			*t = time.Unix(int64(uint32(d.Int32())), 0) //nolint:gosec // beyond 2038, too
+			*t = time.Unix(int64(uint32(d.Int32())), 0) //nolint:gosec // right beyond 2038, too
 		}
 		d.Take(1 + 4) // whether two users share the session key, then flags
 		for range 2 { // addresses, authorization data
@@ -58,7 +58,7 @@ func parseCache(content []byte) (whose principal, all []credential, err error) {
 	if d.Bad {
 		return principal{}, nil, errors.New("it ends in the middle of a ticket")
 	}
-	// Kinit keeps settings there, too, as tickets for a realm that does not exist.
+	// Kinit also keeps settings in the cache, as tickets for a realm that does not exist.
 	setting := func(c credential) bool { return strings.HasPrefix(c.server.realm, "X-CACHECONF") }
 	return whose, slices.DeleteFunc(all, setting), nil
 }

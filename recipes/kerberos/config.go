@@ -14,8 +14,8 @@ import (
 
 // Config says who logs in, and which names the servers have in Kerberos. The zero value uses the tickets that kinit got.
 type Config struct {
-	// Principal names the client that logs in, such as "ledger@EXAMPLE.COM" or "ledger/host1@EXAMPLE.COM". Without a realm it is
-	// in krb5.conf's default_realm. With a Keytab it is required. With a cache, "" means the principal in the cache.
+	// Principal names the client that logs in, such as "ledger@EXAMPLE.COM" or "ledger/host1@EXAMPLE.COM". A principal without a
+	// realm is in krb5.conf's default_realm. With a Keytab it is required. With a cache, "" means the principal in the cache.
 	Principal string
 	// Keytab is the file with the principal's keys. Without one, the tickets of CCache are used.
 	Keytab string
@@ -39,7 +39,7 @@ type Config struct {
 	// lists (kerberos.removeHostFromPrincipal, kerberos.removeRealmFromPrincipal in their zoo.cfg). See [Login.Identity].
 	RemoveHost, RemoveRealm bool
 
-	// Logger is told of tickets that cannot be renewed while the present ones still serve; nil means no messages.
+	// Logger is told of tickets that cannot be renewed while the present tickets are still valid; nil means no messages.
 	Logger *slog.Logger
 }
 
@@ -51,9 +51,9 @@ type Login struct {
 
 	mu      sync.Mutex
 	flights map[spn]*flight // the tickets that are being obtained
-	turn    sync.Mutex      // held by the one goroutine that may talk to the KDC; it guards tickets
+	turn    sync.Mutex      // held by the one goroutine that may talk to the KDC; it guards the field tickets
 	tickets tickets
-	name    principal // the client's; with a cache, the principal that was in it last
+	name    principal // the client's principal; with a cache, the one read from it last
 	timer   *time.Timer
 
 	lookupAddr func(ctx context.Context, ip string) ([]string, error)
@@ -90,15 +90,15 @@ func New(cfg Config) (*Login, error) {
 	return l, nil
 }
 
-// Identity is the principal's name in the servers' access lists. It lacks the host if the servers remove that
-// (Config.RemoveHost), and the realm if they remove that. It does not know the servers' auth_to_local rules.
+// Identity is the principal's name in the servers' access lists. It lacks the host with Config.RemoveHost, and the realm with
+// Config.RemoveRealm. Identity does not know the servers' auth_to_local rules.
 func (l *Login) Identity() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.name.localName(l.cfg.RemoveHost, l.cfg.RemoveRealm)
 }
 
-// Principal is who logs in.
+// Principal returns the name of the client that logs in.
 func (l *Login) Principal() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -126,7 +126,7 @@ func (x *exchange) meet(answer []byte) ([]byte, bool, error) {
 	return []byte{}, false, nil
 }
 
-// agree chooses "no security layer", the only choice that ZooKeeper offers, and asks for no name but the ticket's.
+// agree chooses "no security layer", the only choice that ZooKeeper offers, and asks for no other name than the ticket's.
 func (x *exchange) agree(offer []byte) ([]byte, bool, error) {
 	says, err := x.unwrap(offer)
 	if err != nil {
@@ -155,10 +155,10 @@ func (x *exchange) agree(offer []byte) ([]byte, bool, error) {
 
 const acceptorSubkey = 0x04
 
-// unwrap checks a message of the server (RFC 4121 section 4.2.6.2) and returns its content. It is signed, not encrypted.
+// unwrap checks a message of the server (RFC 4121 section 4.2.6.2) and returns its content. The content is signed, not encrypted.
 func (x *exchange) unwrap(message []byte) ([]byte, error) {
 	var token gssapi.WrapToken
-	if len(message) >= gssapi.HdrLen { // the rotation is not signed
+	if len(message) >= gssapi.HdrLen { // undo the rotation, which the signature does not cover
 		rest := message[gssapi.HdrLen:]
 		if n := int(binary.BigEndian.Uint16(message[6:])); n > 0 && len(rest) > 0 {
 			n %= len(rest)
@@ -199,7 +199,7 @@ func frame(id uint16, body []byte) []byte {
 	return append(out, inner...)
 }
 
-// unframe takes such a token apart.
+// unframe takes apart a token of the form that frame makes.
 func unframe(token []byte) (id uint16, body []byte, err error) {
 	broken := errors.New("the server does not speak Kerberos: its answer is no token of Kerberos")
 	if len(token) < 2 || token[0] != 0x60 {

@@ -17,9 +17,9 @@ import (
 type files struct {
 	stamp  string
 	conf   *config.Config
-	keytab *keytab.Keytab // nil: tickets come from a cache
+	keytab *keytab.Keytab // nil if the tickets come from a cache
 	client principal
-	tgt    *ticket // nil without a cache
+	tgt    *ticket // the ticket-granting ticket of the cache; nil without a cache
 	cache  string
 }
 
@@ -29,7 +29,7 @@ func (l *Login) paths() (conf []string, cache string) {
 	return conf, cmp.Or(l.cfg.CCache, os.Getenv("KRB5CCNAME"), fmt.Sprintf("FILE:/tmp/krb5cc_%d", os.Getuid()))
 }
 
-// stamp tells whether a file has changed.
+// stamp returns a text that is another one after a file has changed.
 func (l *Login) stamp() string {
 	conf, cache := l.paths()
 	last := strings.TrimPrefix(cache, "FILE:")

@@ -25,7 +25,7 @@ func (p principal) String() string {
 	return text
 }
 
-// localName is a client's name for the servers (SaslServerCallbackHandler.handleAuthorizeCallback).
+// localName is the client's name as the servers write it (SaslServerCallbackHandler.handleAuthorizeCallback).
 func (p principal) localName(removeHost, removeRealm bool) string {
 	if len(p.parts) == 0 {
 		return ""
@@ -43,7 +43,7 @@ func (p principal) localName(removeHost, removeRealm bool) string {
 // form matches the texts that ZooKeeper accepts as a principal (KerberosName).
 var form = regexp.MustCompile(`^[^/@\s]+(/[^/@\s]+)?(@[^/@\s]+)?$`)
 
-// parse reads a principal; without a realm it is in the given one.
+// parse reads a principal. If text has no realm, the principal is in the parameter realm.
 func parse(text, realm string) (principal, error) {
 	if !form.MatchString(text) {
 		return principal{}, fmt.Errorf("%q is not a principal such as user@REALM or service/host@REALM", text)
@@ -97,7 +97,7 @@ func (l *Login) server(ctx context.Context, server, address string) (spn, error)
 	return spn{l.cfg.Service + "/" + strings.ToLower(host), realm}, nil
 }
 
-// canonicalName is the name that an address has in DNS, if that name has the address; otherwise the host as
+// canonicalName is the name that an address has in DNS, if that name resolves to the same address; otherwise the host as
 // configured.
 func (l *Login) canonicalName(ctx context.Context, host, address string) string {
 	ip, _, err := net.SplitHostPort(address)

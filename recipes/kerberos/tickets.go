@@ -15,7 +15,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// ticket is a ticket with the key that belongs to it.
+// A ticket has a ticket of Kerberos and the key that belongs to it.
 type ticket struct {
 	client    principal
 	ticket    messages.Ticket
@@ -80,7 +80,7 @@ func (l *Login) obtain(to spn) (*ticket, error) {
 	return l.serve(to)
 }
 
-// serve returns a ticket for a server; turn is held.
+// serve returns a ticket for a server. The caller holds Login.turn.
 func (l *Login) serve(to spn) (*ticket, error) {
 	now, have := time.Now(), l.tickets.services[to]
 	if have != nil && now.Before(have.renewalTime()) && !l.tickets.outdated {
@@ -102,7 +102,8 @@ func (l *Login) serve(to spn) (*ticket, error) {
 	return nil, err
 }
 
-// reread reads the files if they have changed; turn is held. While the files cannot be read, the old tickets serve.
+// reread reads the files if they have changed. The caller holds Login.turn. While the files cannot be read, the old tickets
+// serve.
 func (l *Login) reread() error {
 	tk := &l.tickets
 	if tk.services == nil { // the first call
@@ -133,7 +134,7 @@ func (l *Login) reread() error {
 	return nil
 }
 
-// login obtains or renews the ticket-granting ticket, if that is due; turn is held.
+// login obtains or renews the ticket-granting ticket, if that is due. The caller holds Login.turn.
 func (l *Login) login() error {
 	tk, now := &l.tickets, time.Now()
 	if tk.tgt != nil && !tk.outdated && now.Before(tk.tgt.renewalTime()) {
@@ -151,7 +152,7 @@ func (l *Login) login() error {
 		realm := tk.files.client.realm
 		fresh, err = l.exchange(tk.tgt, spn{"krbtgt/" + realm, realm}, realm, true)
 	default:
-		return nil // the old ticket serves until it ends; a person must run kinit before
+		return nil // the old ticket serves until it ends; a person must run kinit before that
 	}
 	switch {
 	case err == nil:
@@ -167,7 +168,7 @@ func (l *Login) login() error {
 // enter logs in with the keytab.
 func (l *Login) enter() (*ticket, error) {
 	f := l.tickets.files
-	// FAST is off: gokrb5 refuses Active Directory's answer to a request with it.
+	// FAST is off: gokrb5 refuses Active Directory's answer to a request with FAST.
 	cl := client.NewWithKeytab(strings.Join(f.client.parts, "/"), f.client.realm, f.keytab, f.conf, client.DisablePAFXFAST(true))
 	defer cl.Destroy()
 	var rep messages.ASRep
@@ -203,7 +204,7 @@ func (l *Login) ask(to spn) (*ticket, error) {
 func (l *Login) exchange(tgt *ticket, to spn, realm string, renewal bool) (*ticket, error) {
 	f := l.tickets.files
 	cl := client.NewWithPassword(strings.Join(f.client.parts, "/"), f.client.realm, "", f.conf) // a ticket needs no password
-	defer cl.Destroy()                                                                          // a referral starts a goroutine
+	defer cl.Destroy()                                                                          // it ends the goroutine that a referral starts
 	var rep messages.TGSRep
 	err := guard(func() (err error) {
 		name := types.NewPrincipalName(nametype.KRB_NT_SRV_INST, to.name)
@@ -216,7 +217,8 @@ func (l *Login) exchange(tgt *ticket, to spn, realm string, renewal bool) (*tick
 	return f.made(rep.Ticket, rep.DecryptedEncPart), nil
 }
 
-// schedule sets the timer that renews tickets; turn is held. The timer does not keep the Login alive, so nothing has to stop it.
+// schedule sets the timer that renews tickets. The caller holds Login.turn. The timer does not keep the Login alive, so nothing
+// has to stop it.
 func (l *Login) schedule() {
 	var next time.Time
 	now := time.Now()

@@ -120,8 +120,8 @@ func (l List) String() string {
 // Masked reports whether the hash of an entry is hidden.
 func (l List) Masked() bool { return slices.ContainsFunc(l, ACL.isHidden) }
 
-// Of returns two lists. The list certain has the entries of the identity in who. The list possible has those that may be its own: scheme
-// and user are the same, and the hash in the entry or in who is hidden.
+// Of returns two lists. The list certain has the entries of the identity in the parameter who. The list possible has the entries
+// that may belong to it: scheme and user are the same, and the hash in the entry or in who is hidden.
 func (l List) Of(who ACL) (certain, possible List) {
 	user, _, _ := strings.Cut(who.ID, ":")
 	for _, a := range l {
@@ -137,9 +137,9 @@ func (l List) Of(who ACL) (certain, possible List) {
 	return certain, possible
 }
 
-// Rights adds up the rights that the list surely gives to a client with these identities, and those that it may give. Entries may
-// give rights if their hash is hidden, or if only servers can match them (addresses, names of plug-ins, "auth"). Every client has
-// the rights of the world.
+// Rights adds up the rights that the list surely gives to a client with these identities (sure), and the rights that it may give
+// (perhaps). An entry may give rights if its hash is hidden, or if only servers can match it (addresses, names of plug-ins,
+// "auth"). Every client has the rights of the world.
 func (l List) Rights(who ...ACL) (sure, perhaps Perm) {
 	for _, a := range l {
 		ours, maybe := a.Scheme == "world", !slices.Contains([]string{"world", "digest", "sasl", "x509"}, a.Scheme)
@@ -157,8 +157,8 @@ func (l List) Rights(who ...ACL) (sure, perhaps Perm) {
 	return sure, perhaps
 }
 
-// Ours is Rights for a client that has read the list itself. An entry with ADMIN and a hidden hash is not its own: servers show all hashes
-// to a client with ADMIN.
+// Ours is Rights for a client that has read the list itself. An entry with ADMIN and a hidden hash is not that client's own:
+// servers show all hashes to a client with ADMIN.
 func (l List) Ours(who ...ACL) (sure, perhaps Perm) {
 	return slices.DeleteFunc(slices.Clone(l), func(a ACL) bool { return a.isHidden() && a.Perms&PermAdmin != 0 }).Rights(who...)
 }
@@ -197,7 +197,7 @@ func (a ACL) compare(b ACL) int {
 // Equal reports whether two lists grant the same. A hidden hash equals any hash of its user: the entries of such a user are compared by
 // their number and their permissions.
 func (l List) Equal(other List) bool {
-	users := map[string]bool{} // whose hash is hidden in one of the lists
+	users := map[string]bool{} // the users whose hash is hidden in one of the lists
 	for _, list := range []List{l, other} {
 		for _, a := range list {
 			if a.isHidden() {
@@ -215,7 +215,7 @@ func (l List) Equal(other List) bool {
 				out[i].ID = user + ":x"
 			}
 		}
-		for _, a := range list { // these are not merged: a user may have several digests
+		for _, a := range list { // hidden entries are not merged: a user may have several digests
 			if a.isHidden() {
 				out = append(out, a)
 			}

@@ -24,7 +24,7 @@ type Contender struct {
 	Shared bool
 	// Seq is the sequence number that ZooKeeper appended. It wraps at 2^31: only [SortContenders] compares it correctly.
 	Seq int32
-	// Marker is the part of the name that makes it a contender. It hints at the client that wrote it.
+	// Marker is the part of the name that makes it a contender. It hints at the client that wrote the name.
 	Marker string
 }
 
@@ -42,7 +42,7 @@ var markers []marker
 // child is not a contender: it must be neither waited for nor counted.
 func ParseContender(name string) (Contender, bool) {
 	for _, m := range markers {
-		i := strings.LastIndex(name, m.text) // the last occurrence, as Curator does
+		i := strings.LastIndex(name, m.text) // Curator also takes the last occurrence
 		if i < 0 {
 			continue
 		}
@@ -90,21 +90,21 @@ func parseSeq(s string) (int32, bool) {
 			return 0, false
 		}
 	}
-	n, err := strconv.ParseInt(s, 10, 32) // ten digits may be more than 31 bits hold
+	n, err := strconv.ParseInt(s, 10, 32) // ten digits can be too many for 31 bits
 	return int32(n), err == nil
 }
 
-// SortContenders splits child names into the queue, in order, and the rest. Never change the order: two clients that sort differently
-// both hold, and clients of older versions, Curator and kazoo sort the same queue.
+// SortContenders splits child names into the queue, in order, and the rest. Never change the order: two clients that sort
+// differently would both hold the lock, and clients of older versions, Curator and kazoo sort the same queue.
 //
-// Numbers wrap at 2^31, so the queue is an arc of a circle; it begins after the widest gap. As long as it spans fewer than 2^31 numbers,
-// this is the order of serial arithmetic (RFC 1982), which compares two numbers at a time. Beyond that span serial arithmetic is no order
-// at all. For example, a child with a number half way round the circle would sort after the waiter, but before the holder. Depending on the
-// order in which a server lists the children, sorting could then put the waiter before the holder. Here such a child can come first or
-// last, but never changes the order of numbers that are close to each other.
+// Numbers wrap at 2^31, so the queue is an arc of a circle; it begins after the widest gap. As long as the queue spans fewer than
+// 2^31 numbers, this is the order of serial arithmetic (RFC 1982), which compares two numbers at a time. Beyond that span serial
+// arithmetic is no order at all. For example, a child with a number half way round the circle would sort after the waiter, but
+// before the holder. Depending on the order in which a server lists the children, sorting could then put the waiter before the
+// holder. Here such a child can come first or last, but never changes the order of numbers that are close to each other.
 //
-// Equal sequence numbers exist: Curator's downgrade reuses the writer's. The reader then comes after the writer it came
-// from, and names break the remaining ties.
+// Equal sequence numbers exist: Curator's downgrade reuses the writer's. The reader then comes after the writer that it was, and
+// names break the remaining ties.
 func SortContenders(children []string) (queue []Contender, junk []string) {
 	for _, name := range children {
 		if c, ok := ParseContender(name); ok {
@@ -113,8 +113,8 @@ func SortContenders(children []string) (queue []Contender, junk []string) {
 			junk = append(junk, name)
 		}
 	}
-	// As plain integers: the gap shows where the circle begins. No two children of a node compare equal, because their names differ, so
-	// every client gets the same order.
+	// Sort by plain integers first: the widest gap then shows where the circle begins. No two children of a node compare equal,
+	// because their names differ, so every client gets the same order.
 	slices.SortFunc(queue, func(a, b Contender) int {
 		if a.Seq == b.Seq && a.Shared != b.Shared {
 			if b.Shared {
@@ -128,7 +128,7 @@ func SortContenders(children []string) (queue []Contender, junk []string) {
 	first, widest := 0, uint32(0)
 	for i, c := range queue {
 		before := queue[(i+len(queue)-1)%len(queue)]
-		if gap := uint32(c.Seq) - uint32(before.Seq); gap > widest { // across the wrap
+		if gap := uint32(c.Seq) - uint32(before.Seq); gap > widest { // also right across the wrap
 			first, widest = i, gap
 		}
 	}

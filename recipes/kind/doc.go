@@ -1,7 +1,8 @@
 // Package kind describes each recipe type: its parameters, its child nodes, the names of its contenders, and the rule that admits them. It
 // also has the payload, which stores the declaration of a lock in its znode.
 //
-// Programs need it for the parameters of a lock without a declaration (recipes.WithParams), and to declare locks in tests:
+// Programs need this package for the parameters of a lock without a declaration (recipes.WithParams), and to declare locks in
+// tests:
 //
 //	err := server.Provision("/locks/ledger", &kind.Payload{Params: &kind.MutexParams{}})
 //
@@ -11,10 +12,10 @@
 //
 // # The payload
 //
-// A provisioned node keeps its declaration in its own data, as JSON. It is never in a child, because every child of a lock is a contender
-// to some client (CURATOR-43). [Decode] distinguishes data that is not ours ([ErrForeign]), data of a newer format ([VersionError]) and
-// data that is ours but damaged (any other error). It keeps fields that it does not know, so that an older program that rewrites a payload
-// does not drop what a newer one wrote.
+// A provisioned node keeps its declaration in its own data, as JSON. The declaration is never in a child, because every child of
+// a lock is a contender to some client (CURATOR-43). [Decode] distinguishes data that is not ours ([ErrForeign]), data of a newer
+// format ([VersionError]) and data that is ours but damaged (any other error). Decode keeps fields that it does not know. So an
+// older program that rewrites a payload drops nothing that a newer program wrote.
 //
 // # Contenders
 //

@@ -25,15 +25,16 @@ type Holder struct {
 	PID   int        `json:"pid"`
 	Since time.Time  `json:"since"`
 	Held  *time.Time `json:"held,omitempty"`
-	// Limit is the number of permits that the semaphore had when this permit was created. Every permit of this library has it; permits of
-	// other clients do not. A permit with Limit or more others before it in the queue was not granted, whatever the number is now.
+	// Limit is the number of permits that the semaphore had when this permit was created. Every permit of this library has it;
+	// permits of other clients do not. A permit with Limit or more other permits before it in the queue was not granted, whatever
+	// the number is now.
 	Limit int `json:"limit,omitempty"`
 	// Permits is set in a node at a semaphore's gate: the number of permits that it waits for.
 	Permits int `json:"permits,omitempty"`
 }
 
-// Encode returns the holder as a node's data, in the bytes of encoding/json. It writes the usual fields without reflection.
-// Reflection would cost a client more than all its other work for a contender.
+// Encode returns the holder as a node's data, with the same bytes as encoding/json. It writes the usual fields without
+// reflection. Reflection would cost a client more than all its other work for a contender.
 func (h Holder) Encode() []byte {
 	if h.Held == nil && h.Limit == 0 && h.Permits == 0 &&
 		h.Since.Location() == time.UTC && h.Since.Year() >= 0 && h.Since.Year() <= 9999 {
@@ -58,8 +59,8 @@ func ParseHolder(data []byte) (Holder, bool) {
 	return h, err == nil
 }
 
-// members are the fields of a JSON object. They are written as json.Marshal writes a map, in a quarter of its time: a
-// plan encodes every lock of a tree.
+// members are the fields of a JSON object. They are written as json.Marshal writes a map, but in a quarter of the time: a plan
+// encodes every lock of a tree.
 type members []member
 
 type member struct {
@@ -94,7 +95,7 @@ func (m members) append(b []byte) (_ []byte, err error) {
 			b = strconv.AppendInt(b, v, 10)
 		case bool:
 			b = strconv.AppendBool(b, v)
-		case interface{ append([]byte) ([]byte, error) }: // members, owner
+		case interface{ append([]byte) ([]byte, error) }: // the types members and owner
 			b, err = v.append(b)
 		default:
 			var raw []byte
@@ -108,7 +109,7 @@ func (m members) append(b []byte) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// owner is the form of an Owner, with the fields that a newer version wrote.
+// An owner is an Owner as it is encoded, with the fields that a newer version wrote.
 type owner struct {
 	Owner
 	others map[string]json.RawMessage
@@ -128,8 +129,8 @@ func (o owner) append(b []byte) ([]byte, error) {
 	return append(append(b, ','), others[1:]...), nil
 }
 
-// ownerOthers returns the fields of an owner that are not ours; json.Unmarshal takes ours in any letter case. Nearly all owners have no
-// other fields, and then no map is made.
+// ownerOthers returns the fields of an owner that are not ours; json.Unmarshal accepts the names of ours in any letter case.
+// Nearly all owners have no other fields, and then no map is made.
 func ownerOthers(raw json.RawMessage, ours Owner) (others map[string]json.RawMessage) {
 	if plain, err := (owner{Owner: ours}).append(nil); err == nil && bytes.Equal(raw, plain) {
 		return nil
@@ -148,7 +149,7 @@ func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c < ' ' || c > '~' || c == '<' || c == '>' || c == '&':
-			raw, _ := json.Marshal(s) // a string: it cannot fail
+			raw, _ := json.Marshal(s) // this cannot fail for a string
 			return append(b[:whole], raw...)
 		case c == '"' || c == '\\':
 			b = append(b, '\\', c)

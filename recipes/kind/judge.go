@@ -3,8 +3,8 @@ package kind
 // Seen is a contender, and what its node says.
 type Seen struct {
 	Contender
-	Session int64  // that owns the node; 0 if it was not read, or if there is none
-	Data    []byte // nil if it was not read
+	Session int64  // the session that owns the node; 0 if the node was not read, or belongs to no session
+	Data    []byte // nil if the node was not read
 }
 
 // Verdict says whether a contender holds, and for how many permits its node stands.
@@ -15,11 +15,11 @@ type Verdict struct {
 	Permits int
 }
 
-// Judge finds the holders by the kind's own rule. A contender also keeps a permit that it was granted before the number was lowered. lines
-// are the contenders of the queues, sorted by [SortContenders], without those that have gone. nil params mean that nothing is declared:
-// then the number of permits is not known, and each contender with a permit holds.
+// Judge finds the holders by the kind's own rule. A contender also keeps a permit that it was granted before the number was
+// lowered. The parameter lines has the contenders of each queue, sorted by [SortContenders], without contenders that have gone.
+// nil params mean that nothing is declared: then the number of permits is not known, and each contender with a permit holds.
 func (k *Kind) Judge(params Params, lines [][]Seen) [][]Verdict {
-	gated := map[int64]bool{} // sessions with a contender at the gate
+	gated := map[int64]bool{} // sessions with a contender at the gate (see [Queue])
 	for i, q := range k.Queues {
 		for _, c := range lines[i] {
 			gated[c.Session] = gated[c.Session] || q.Gate && c.Session != 0
@@ -58,9 +58,10 @@ func (c Seen) isTentative(i int, gated map[int64]bool) bool {
 	return gated[c.Session]
 }
 
-// permits is the number of permits that a node stands for. A node below "leases" is one permit. A node at the gate waits for as many as it
-// says, or for one if its client writes no number. The number is not known (0) if its data are empty, or only ask for revocation. Permits
-// that are not granted yet do not count while their client is at the gate: its node there has the number.
+// permits is the number of permits that a node stands for. A node below "leases" is one permit. A node at the gate waits for as
+// many permits as its data say, or for one if its client writes no number. The number is not known (0) if its data are empty, or
+// only ask for revocation. Permits that are not granted yet do not count while their client is at the gate: its node there has
+// the number.
 func (c Seen) permits(gate, holds bool, gated map[int64]bool) int {
 	h, ours := ParseHolder(c.Data)
 	switch {

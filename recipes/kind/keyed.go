@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Keyed is the kind of a family of locks, one for each key. Only the family's node is declared. The node of a key is at [KeyedParams.Path]:
-// the first client that locks the key makes it, and the last one deletes it.
+// Keyed is the kind of a family of locks, one for each key. Only the family's node is declared. The node of a key is at
+// [KeyedParams.Path]: the first client that locks the key makes the node, and the last one deletes it.
 var Keyed = &Kind{
 	Name: "keyed",
 	Doc:  "A family of locks, one for each key. The node of a key exists only while a client uses the key.",
@@ -26,7 +26,8 @@ type KeyedParams struct {
 	Of string
 	// Permits is how many permits each semaphore has; 0 for the other kinds.
 	Permits int
-	// Fanout is how many directories the nodes of keys are spread over; "" means none, and they are children of the family's node.
+	// Fanout is how many directories the nodes of keys are spread over; "" means none: the nodes are children of the family's
+	// node.
 	Fanout string
 	// Foreign is "true" if other programs may make nodes of keys, with access lists of their own.
 	Foreign string
@@ -36,8 +37,8 @@ type KeyedParams struct {
 func (*KeyedParams) Kind() *Kind       { return Keyed }
 func (p *KeyedParams) Fields() []Field { return bind(keyedTable, p) }
 
-// The clients of one key must agree on its node and on its rule of exclusion. So these cannot be changed in place: a client with
-// the former declaration would use another node.
+// The clients of one key must agree on its node and on its rule of exclusion. So wire, kind and fanout cannot be changed in
+// place: a client with the former declaration would use another node.
 var keyedTable = append(func() []parameter {
 	table := commonTable(WireCurator, WireKazoo)
 	for i, f := range table {
@@ -90,7 +91,7 @@ func (p *KeyedParams) children() (all []string) {
 }
 
 func (p *KeyedParams) fanout() uint32 {
-	n, _ := strconv.ParseUint(p.Fanout, 10, 32) // "" is none
+	n, _ := strconv.ParseUint(p.Fanout, 10, 32) // "" gives 0
 	return uint32(n)
 }
 
@@ -101,8 +102,8 @@ const MaxKey = 512
 
 // Path is the node of a key in the family at path. An error says what is wrong with the key.
 //
-// With Fanout, the directory of a key is the CRC-32 (IEEE) of its UTF-8 bytes modulo Fanout. It is in hexadecimal: one digit for a Fanout
-// of 16, two for 256.
+// With Fanout, the directory of a key is the CRC-32 (IEEE) of its UTF-8 bytes modulo Fanout. Its name is in hexadecimal: one
+// digit for a Fanout of 16, two for 256.
 func (p *KeyedParams) Path(path, key string) (string, error) {
 	switch {
 	case len(key) > MaxKey:

@@ -25,8 +25,8 @@ type Kind struct {
 	Key func(p Params) Params
 	// New returns parameters with their defaults.
 	New func() Params
-	// Permits returns how many contenders may hold at the same time. Each is one
-	// permit, and a caller may take several. nil if a caller is always one contender.
+	// Permits returns how many contenders may hold at the same time. Each contender is one permit, and a caller may take several.
+	// Permits is nil if a caller is always one contender.
 	Permits func(p Params) int
 }
 
@@ -52,13 +52,14 @@ type Queue struct {
 	Child string
 	// Gate marks the queue before the deciding one: its first contender holds nothing yet, but may compete for a permit.
 	Gate bool
-	// Admit decides, for a queue sorted by [SortContenders], whether the contender at index i is admitted. If not, behind is the index of
-	// the contender that must leave first, or [AnyChange] when no single departure decides. It is pure: the same queue gives the same
-	// answer to every client, so all clients agree without talking to each other.
+	// Admit decides, for a queue sorted by [SortContenders], whether the contender at index i is admitted. If not, the result
+	// behind is the index of the contender that must leave first, or [AnyChange] when no single departure decides. It is pure: the
+	// same queue gives the same answer to every client, so all clients agree without talking to each other.
 	Admit func(p Params, queue []Contender, i int) (admitted bool, behind int)
-	// If Marked is set, a contender that was granted after a wait notes that in its node ([Holder].Held), unless it leaves at once. A
-	// contender that took over its node from another goroutine may note it without having waited. In a queue with one holder, the
-	// successor may conclude from the note that it is next. Marked is for queues where no contender can appear ahead of others.
+	// If Marked is set, a contender that was granted after a wait notes the grant in its node ([Holder].Held), unless it leaves at
+	// once. A contender that took over its node from another goroutine may note the grant without having waited. In a queue with
+	// one holder, the successor may conclude from the note that it is next. Marked is for queues where no contender can appear
+	// ahead of others.
 	Marked bool
 	// Plain means that nodes contain only the ID of their owner, instead of a [Holder].
 	Plain bool
@@ -105,7 +106,7 @@ var (
 	_     = register(Namespace, Mutex, RWLock, Semaphore, Election, Keyed)
 )
 
-// register makes kinds known. A further kind calls it in an init of its own file, which runs after the line above.
+// register makes kinds known. A further kind calls register in an init of its own file, which runs after the line above.
 func register(more ...*Kind) bool {
 	for _, k := range more {
 		kinds = append(kinds, k)

@@ -14,9 +14,9 @@ import (
 type Limits struct {
 	// MaxHold is the longest time that the lock should be held, such as "10m"; "" means no limit.
 	MaxHold string
-	// MaxWait is the longest time that a client should wait for it, such as "30s"; "" means no limit.
+	// MaxWait is the longest time that a client should wait for the lock, such as "30s"; "" means no limit.
 	MaxWait string
-	// Owner is the team or the mail address that is responsible for it.
+	// Owner is the team or the mail address that is responsible for the lock.
 	Owner string
 	// Runbook is the URL of a page that says what to do.
 	Runbook string

@@ -10,7 +10,7 @@ import (
 )
 
 // Once is the kind of a job that runs once for each slot: an instant of a schedule, or a name that a program gives. Its queue is
-// that of a mutex, whose holder runs. Which slots were run is in the data of its child "once-record", see [slots.Record].
+// like a mutex's: the holder runs the job. The data of its child "once-record" say which slots were run, see [slots.Record].
 var Once = &Kind{
 	Name:     "once",
 	Doc:      "A job that runs once for each slot: an instant of its schedule, or a name that programs give.",
@@ -101,7 +101,7 @@ func (p *OnceParams) Rules() (slots.Rules, error) {
 // calendar says which instants are slots.
 func (p *OnceParams) calendar() string { return p.Schedule + " " + p.Timezone }
 
-// CheckSlot says why a job has no such slot; nil if it may have.
+// CheckSlot says why the job cannot have this slot; nil if it can have it.
 func (p *OnceParams) CheckSlot(slot string) error {
 	times, err := p.Times()
 	switch {

@@ -19,15 +19,15 @@ type Params interface {
 	common() *Common
 }
 
-// Field is one parameter: its declaration together with its value. It points into the parameters it was made for, so a copy sets the same
-// parameter.
+// Field is one parameter: its declaration together with its value. It points into the parameters it was made for, so a copy of a
+// Field sets the same parameter.
 type Field struct {
 	*parameter
 	of Params
 }
 
-// parameter is the declaration of a parameter: a row of the kind's table, which all of its nodes share. A plan of 100,000 locks asks for
-// their fields a dozen times each.
+// parameter is the declaration of a parameter: a row of the kind's table. All nodes of the kind share the table, because a plan
+// of 100,000 locks asks a dozen times for the fields of each lock.
 //
 // A parameter is a string or a number, and nothing richer. It must survive HCL, JSON, a znode and a diff without a conversion that can
 // fail.
@@ -40,12 +40,12 @@ type parameter struct {
 	OneOf    []string // the allowed strings, if the set is closed
 	Min, Max int      // inclusive bounds of a number
 	Replace  bool     // a change cannot be made in place
-	Inherit  bool     // a string that a node inside a namespace takes from there, unless it sets one
-	Derived  bool     // the configuration works it out: no block sets it
+	Inherit  bool     // a string that a node inherits from its namespace, unless the node sets its own
+	Derived  bool     // the configuration computes it: no block sets it
 
-	at      func(Params) any   // *string or *int: where it is kept
+	at      func(Params) any   // returns a *string or *int: where the value is kept
 	refused map[string]string  // strings that users will try, and why they are not allowed
-	rule    func(string) error // for strings other than "", which means none; nil: no rule
+	rule    func(string) error // checks strings other than "", which means no value; nil: no rule
 
 	// Cron: the configuration may write it in any form that cron has; it is kept in the canonical one ([slots.ScheduleText]).
 	Cron bool
@@ -131,7 +131,7 @@ func (f *parameter) check(v any) error {
 	return nil
 }
 
-// Named are the strings of OneOf that a user writes: the empty one is no value.
+// Named are the strings of OneOf that a user writes: the empty string is no value.
 func (f *parameter) Named() []string {
 	return slices.DeleteFunc(slices.Clone(f.OneOf), func(s string) bool { return s == "" })
 }
@@ -230,7 +230,7 @@ type Common struct {
 	// MaxWaiters bounds how many contenders may queue behind the holders; 0 means no bound. The library enforces it when it joins a queue;
 	// foreign clients ignore it.
 	MaxWaiters int
-	// Wire is the naming scheme of the contenders: [WireCurator], which is also meant by "", or [WireKazoo].
+	// Wire is the naming scheme of the contenders: [WireCurator] or [WireKazoo]; "" means [WireCurator].
 	Wire string
 	// Order is the place of the lock in the order that its namespace declares: see [Place]. "" means none.
 	Order string

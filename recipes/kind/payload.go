@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Format is the version of the payload format that this package reads and writes. It refuses newer ones.
+// Format is the version of the payload format that this package reads and writes. It refuses newer formats.
 const Format = 1
 
 // maxPayload is far more than we write (about a kilobyte). Larger data is not parsed, so a foreign megabyte costs nothing.
@@ -31,8 +31,9 @@ type Made string
 const (
 	// MadeHere: an apply created the node. It is persistent.
 	MadeHere Made = ""
-	// MadeElsewhere: another program created the node, and it was taken over while in use. It may be a container (Curator's are), which the
-	// servers delete some time after the last child left. A server does not say whether a node is a container.
+	// MadeElsewhere: another program created the node, and an apply took the node over while it was in use. The node may be a
+	// container (Curator's nodes are), which the servers delete some time after the last child left. A server does not say whether
+	// a node is a container.
 	MadeElsewhere Made = "elsewhere"
 )
 
@@ -87,7 +88,8 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("kind: the node was written in payload format %d, this program reads format %d: upgrade locktree", e.Got, Format)
 }
 
-// damagedError is the error of data that claims to be ours but does not make sense. field is a JSON path; "" means the whole.
+// damagedError is the error of data that claims to be ours but does not make sense. The parameter field is a JSON path; "" means
+// the whole payload.
 func damagedError(field string, err error) error {
 	if field == "" {
 		return fmt.Errorf("kind: damaged payload: %w", err)
@@ -136,7 +138,8 @@ func (p *Payload) Encode() ([]byte, error) {
 	return doc.addMissing(kept.Doc).append(make([]byte, 0, 384))
 }
 
-// Children returns the names of the child nodes that are created with the node (see [Kind]), with the directories of a family.
+// Children returns the names of the child nodes that are created with the node: for a family its directories, otherwise those of
+// [Kind].
 func (p *Payload) Children() []string {
 	if family, ok := p.Params.(*KeyedParams); ok {
 		return family.children()
@@ -144,7 +147,8 @@ func (p *Payload) Children() []string {
 	return p.Params.Kind().Children
 }
 
-// stateOr returns one string for all nodes of a state: the decoder makes a copy for each, which matters with a hundred thousand.
+// stateOr returns one string for all nodes of a state: the decoder makes a copy for each node, which matters with a hundred
+// thousand nodes.
 func stateOr(s State) State {
 	switch s {
 	case "", StateActive:
@@ -273,14 +277,14 @@ func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawM
 	return spec, nil
 }
 
-// Carry copies into p, from the payload found at the node, the fields that no declaration contains: how the node was made, and those that
-// are unknown to this version. An update must call it, or it would drop what a newer version wrote.
+// Carry copies into p, from the payload found at the node, the fields that no declaration contains: how the node was made, and
+// the fields that this version does not know. An update without Carry would drop what a newer version wrote.
 func (p *Payload) Carry(live *Payload) {
 	p.Unknown, p.Made = live.Unknown, live.Made
 	p.CarrySince(live)
 }
 
-// CarrySince copies Since if p declares the schedule that the job had before, also where its node is created again.
+// CarrySince copies Since if p declares the schedule that the job had before, also if the job's node is created again.
 func (p *Payload) CarrySince(live *Payload) {
 	now, _ := p.Params.(*OnceParams)
 	before, _ := live.Params.(*OnceParams)

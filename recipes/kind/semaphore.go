@@ -1,13 +1,15 @@
 package kind
 
-// Semaphore is the kind of a lock with a fixed number of permits, in the layout of Curator's InterProcessSemaphoreV2. Permits are nodes
-// below "leases". Clients queue below "locks", where only the first competes for a permit. Ours first try without queueing.
+// Semaphore is the kind of a lock with a fixed number of permits, in the layout of Curator's InterProcessSemaphoreV2. Permits are
+// nodes below "leases". Clients queue below "locks", where only the first competes for a permit. Clients of this library first
+// try without queueing.
 var Semaphore = &Kind{
 	Name:     "semaphore",
 	Doc:      "A lock with a number of permits: a caller takes one or more, and waits while too few are free.",
 	Children: []string{"leases", "locks"},
 	Queues: []Queue{
-		// The mark of a permit is for people only. A successor does not wait for one certain permit, so no mark helps it.
+		// What Marked adds to a permit is for people only. A successor does not wait for one certain permit, so it does not use
+		// Holder.Held.
 		{Child: "leases", Admit: admitUpToPermits, Marked: true, Exclusive: map[string]string{WireCurator: "lease-"}},
 		{Child: "locks", Gate: true, Admit: firstHolds, Exclusive: map[string]string{WireCurator: "lock-"}},
 	},
@@ -23,8 +25,8 @@ type SemaphoreParams struct {
 	Permits int
 }
 
-// noKazooSemaphore: kazoo's Semaphore creates its permits in the lock node and its gate beside it. It does not count again after it has
-// created a permit.
+// noKazooSemaphore: kazoo's Semaphore creates its permits in the lock node and its gate beside it. Its client does not count
+// again after it has created a permit.
 const noKazooSemaphore = "kazoo's semaphore uses other nodes and does not count again after creating a permit, so Go and Python programs together would exceed the limit"
 
 // Kind and Fields implement [Params].

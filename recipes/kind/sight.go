@@ -16,23 +16,23 @@ type Connection string
 const (
 	// NotAsked: no server was asked for its connections, or not all of them answered.
 	NotAsked Connection = "not_asked"
-	// Connected: a server lists it.
+	// Connected: a server lists the connection.
 	Connected Connection = "connected"
-	// Unseen: every server was asked once, and none lists it; or there is no list of sessions.
+	// Unseen: every server was asked once, and none lists the connection; or there is no list of sessions.
 	Unseen Connection = "unseen"
-	// CutOff: every server was asked twice, and none lists it. It may be connected to an unknown server.
+	// CutOff: every server was asked twice, and none lists the connection. The contender may be connected to an unknown server.
 	CutOff Connection = "cut_off"
-	// Silent: the leader has not heard from it, through any server, for longer than a running client stays silent.
+	// Silent: the leader has not heard from the contender, through any server, for longer than a running client stays silent.
 	Silent Connection = "silent"
-	// NoSession: its node belongs to no session, so it has no end.
+	// NoSession: the contender's node belongs to no session, so the node stays until a program deletes it.
 	NoSession Connection = "no_session"
 )
 
-// Sight describes a holder or a waiter, for every JSON document and, by Line, for every text. Fields that were not read are left out;
-// Connection says whether the servers were asked.
+// A Sight describes a holder or a waiter. JSON documents contain the Sight itself, and texts contain its Line. Fields that were
+// not read are left out; Connection says whether the servers were asked.
 type Sight struct {
 	Node           string     `json:"node"`
-	Key            *string    `json:"key,omitempty"` // set in a family
+	Key            *string    `json:"key,omitempty"` // the key, in a family; otherwise nil
 	ID             string     `json:"id"`
 	Shared         bool       `json:"shared"`
 	Position       int        `json:"position"` // from 1
@@ -72,14 +72,14 @@ func NewSight(p Party, moment time.Time) Sight {
 	if p.Session == 0 && p.Token != 0 {
 		s.Connection = NoSession
 	}
-	if since := s.countsFrom(); !since.IsZero() && moment.After(since) { // otherwise the clock it goes by is ahead of ours
+	if since := s.countsFrom(); !since.IsZero() && moment.After(since) { // otherwise the clock of the time since is ahead of ours
 		s.ForMs = moment.Sub(since).Milliseconds()
 	}
 	return s
 }
 
-// countsFrom is the time from which the contender holds or waits. Clients of other libraries do not say when they were granted. A holder of
-// theirs that waited counts from when it queued.
+// countsFrom is the time from which the contender holds or waits. Clients of other libraries do not say when they were granted.
+// For a holder of such a client that waited, the time is when it queued.
 func (s Sight) countsFrom() time.Time { return cmp.Or(s.Held.Time, s.Since.Time) }
 
 // Who is the name, with "(reader)" and "(asked to release)" if these apply.
@@ -104,7 +104,7 @@ func (s Sight) Details() string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ", ")
 }
 
-// Process is the host and the process, as "host/pid"; "" where the contender does not say, or where that is its name.
+// Process is the host and the process, as "host/pid"; "" if the contender does not say them, or if its name is the same text.
 func (s Sight) Process() string {
 	text := s.Host
 	if s.Host != "" && s.PID != 0 {
@@ -141,7 +141,8 @@ func (s Sight) For() string {
 	return (time.Duration(s.ForMs) * time.Millisecond).Truncate(time.Second).String()
 }
 
-// State says whether it is connected. If it is perhaps not, State also says when its place will be free.
+// State says whether it is connected. If it is cut off or silent, State also says when its place will be free, as far as that is
+// known.
 func (s Sight) State() string {
 	switch s.Connection {
 	case Connected:

@@ -11,15 +11,15 @@ import (
 type Party struct {
 	Path   string
 	Name   string // as found, like Path and Data; in all other strings control characters are escaped
-	GUID   string // its client recognises it by this id
+	GUID   string // the id by which its client recognises the node
 	Seq    int32
 	Shared bool      // a reader
 	Writer string    // whose names it uses: "curator", "kazoo", "go-zookeeper", "writelock"
 	ID     string    // the name that it gives itself
 	Host   string    // where it runs
-	PID    int       // its process
+	PID    int       // the id of its process
 	Since  time.Time // when it queued
-	Held   time.Time // when it was granted; only clients of this library write it, after a wait; zero if not
+	Held   time.Time // when it was granted; zero unless its client wrote that (see [Holder])
 	// Candidate: it leads an election, and Since is when it became a candidate. When it was elected is not known.
 	Candidate bool
 	Session   int64  // the session that owns the node; 0 if it was not read
@@ -27,9 +27,9 @@ type Party struct {
 	Revoked   bool   // it has been asked to release the lock
 	// Of a semaphore: how many permits it holds or waits for; 0 if the number is not known, or if another node of the same client has it.
 	Permits int
-	Key     string // of a family's lock: the name of the key's node, see [KeyName]; "" of others
-	Data    []byte // as it was found
-	Written uint64 // mzxid: that of the last write of Data
+	Key     string // in a family, the name of the key's node, see [KeyName]; otherwise ""
+	Data    []byte // the node's data as they were found
+	Written uint64 // mzxid: the transaction id of the last write of Data
 }
 
 // String writes "host-a/4121, session 0x1000123".
@@ -43,16 +43,16 @@ func (p Party) String() string {
 
 // Usage is who used a lock when it was looked at.
 //
-// A Usage informs people and warns in advance. ZooKeeper decides whether a lock is idle at its deletion: it deletes no node with
-// children.
+// A Usage informs people and warns in advance. When a lock is deleted, ZooKeeper decides whether the lock is idle: it deletes no
+// node with children.
 type Usage struct {
 	// Holders and Waiters are in the order of the queue.
 	Holders, Waiters []Party
 	// Junk are children that are not contenders of any known client, sorted. Like every child they prevent deletion. In a family they are
 	// the nodes that are no keys.
 	Junk []string
-	// Keys counts the keys of a family. Holders and Waiters are then those of the used keys that were looked at. It is zero for other
-	// locks.
+	// Keys counts the keys of a family. Holders and Waiters are then those of the used keys that were looked at. Keys is zero for
+	// other locks.
 	Keys Keys
 }
 
@@ -60,7 +60,8 @@ type Usage struct {
 type Keys struct {
 	Nodes  int // how many exist
 	Looked int // how many of these were looked at
-	// How many of the nodes that were looked at have contenders. A crash leaves empty ones, until the servers collect them.
+	// How many of the nodes that were looked at have contenders. A crash leaves nodes without contenders, until the servers
+	// collect them.
 	Used int
 }
 
@@ -111,7 +112,8 @@ func (u *Usage) String() string {
 	return u.Keys.String() + ": " + text
 }
 
-// List names all of them, each as [Sight.Line]: "held by host-a/4121, since 2026-11-02T08:00:00Z, connection not asked".
+// List names all holders and waiters, each as [Sight.Line], and everything in the way of a deletion: "held by host-a/4121, since
+// 2026-11-02T08:00:00Z, connection not asked".
 func (u *Usage) List() (out []string) {
 	for _, p := range u.Holders {
 		out = append(out, p.keyOf()+"held by "+NewSight(p, time.Time{}).Line())

@@ -16,22 +16,24 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// Once is a job that runs once for each slot. A slot is an instant of the declared schedule, or a name that the program gives. A mutex
-// alone does not do that, because it excludes only while a job runs. So a short job would run on every machine whose clock differs a
-// little.
+// Once is a job that runs once for each slot. A slot is an instant of the declared schedule, or a name that the program gives. A
+// mutex alone is not enough, because it excludes other clients only while the job runs. A client whose clock is a little late
+// would run a short job again.
 //
 // A client that starts a slot holds the job's lock, so one run is under way at a time. It writes the slot into the job's record,
 // in a transaction that fails if the record has changed or the lock is lost. The record decides, without a clock. With success =
-// "start", which is the default, a slot is started at most once: if its holder dies, the work is not finished. With success =
-// "end" other clients start the slot again, with a larger token, until a run has succeeded. At most one success is recorded. But
-// a holder that lost the lock without stopping may finish the work a second time, unless its store refuses old tokens.
+// "start", which is the default, a slot is started at most once: if the client that started it dies, the work is not finished.
+// With success = "end" other clients start the slot again, with a larger token, until a run has succeeded. At most one success is
+// recorded. But a holder that lost the lock without stopping may finish the work a second time, unless its store refuses old
+// tokens.
 //
-// Clocks only say when to try. A slot is not started more than 30 s before its instant, by the clock of the ensemble. The stat of the
-// client's own node in the queue shows that clock. A client with a fast clock waits. A client with a slow clock starts late, if no other
-// client has started. It does not start a slot whose instant is more than catch_up ago, by the ensemble's time of the start. Only a slot
-// that the program names may be older. So a slot of the schedule is missed only if the clock of every live client is at least catch_up
-// slow, or if a run of another slot takes too long. A client that waits for an instant looks at its clock again every minute, so a clock
-// may be set at any time. Only the wait for the job's lock is longer. clock.go lists each wait; docs/once.md says the rest.
+// Clocks only say when to try. A slot is not started more than 30 s before its instant, by the clock of the ensemble. The stat of
+// the client's own node in the queue shows that clock. A client with a fast clock waits. A client with a slow clock starts late,
+// if no other client has started. No client starts a slot whose instant is more than catch_up ago, by the ensemble's time of the
+// start. Only a slot that the program names may be older. So a slot of the schedule is missed only if the clock of every live
+// client is at least catch_up slow, or if a run of another slot takes too long. A client that waits for an instant looks at its
+// clock again every minute, so a clock may be set at any time. Only a wait for the job's lock can be longer. clock.go lists each
+// wait; docs/once.md says the rest.
 type Once struct {
 	c    *recipes.Client
 	path string
@@ -51,8 +53,8 @@ var (
 	// ErrSlotTaken: the slot was started, with success = "start"; or a run of it has succeeded; or a person skipped it. A
 	// *SlotError wraps it.
 	ErrSlotTaken = errors.New("recipes: slot taken")
-	// ErrSlotTooOld: the slot sorts before the recorded ones, so it may have been run. Or its instant is before the job was declared. Or
-	// it is more than catch_up ago, and the program has not named it. It is not run.
+	// ErrSlotTooOld: the slot sorts before the recorded ones, so it may have been run. Or its instant is before the job was
+	// declared. Or it is more than catch_up ago, and the program has not named it. The slot is not run.
 	ErrSlotTooOld = errors.New("recipes: slot too old")
 	// ErrNoSlot: the job has no such slot: its instant is not in the schedule, or its name is empty, longer than 128 bytes, or not
 	// printable.
@@ -61,9 +63,9 @@ var (
 
 // SlotError says what became of a slot. It matches ErrSlotTaken.
 type SlotError struct {
-	Path string     // of the job
-	Slot string     // its name
-	Run  *slots.Run // what the record has
+	Path string     // the path of the job
+	Slot string     // the name of the slot
+	Run  *slots.Run // the slot's entry in the record
 }
 
 func (e *SlotError) Error() string {
@@ -76,21 +78,22 @@ func (*SlotError) Unwrap() error { return ErrSlotTaken }
 // clock. That slot is too old if its instant is more than catch_up ago. The caller ends the start with [Start.End]. ctx bounds
 // the wait.
 //
-// While another client runs the job, Start waits. If the record decides the slot already, it returns a *SlotError at once. Other
-// errors are ErrSlotTooOld, ErrNoSlot, slots.ErrUnknownZone where this machine does not know the declared time zone, and those of
-// Mutex.Lock. If the lease is lost before the write of the record is confirmed, the error is recipes.ErrLost. With success =
-// "start" the slot may then count as started without a run.
+// While another client runs the job, Start waits. If the record decides the slot already, Start returns a *SlotError at once.
+// Other errors are ErrSlotTooOld, ErrNoSlot, slots.ErrUnknownZone where this machine does not know the declared time zone, and
+// those of Mutex.Lock. If the lease is lost before the write of the record is confirmed, the error is recipes.ErrLost. With
+// success = "start" the slot may then count as started without a run.
 func (o *Once) Start(ctx context.Context, slot string) (*Start, error) {
 	return o.start(ctx, slot, slot == "", false)
 }
 
-// TryStart is Start, but does not wait for others: while another client runs the job or waits to, it returns a *recipes.HeldError.
+// TryStart is Start, but does not wait for others: while another client runs the job or waits to run it, TryStart returns a
+// *recipes.HeldError.
 func (o *Once) TryStart(ctx context.Context, slot string) (*Start, error) {
 	return o.start(ctx, slot, slot == "", true)
 }
 
-// Do runs fn for a slot, as Start and End do: fn's error is its result. It returns the errors of fn, Start and End. fn's context
-// ends with the lease, as in Mutex.Do. If fn panics nothing is recorded, as if this process had died.
+// Do runs fn for a slot, as Start and End do: the error of fn is the result of the run. Do returns the errors of fn, Start and
+// End. fn's context ends with the lease, as in Mutex.Do. If fn panics nothing is recorded, as if this process had died.
 func (o *Once) Do(ctx context.Context, slot string, fn func(context.Context, *recipes.Lease) error) error {
 	s, err := o.Start(ctx, slot)
 	if err != nil {
@@ -118,9 +121,10 @@ func (o *Once) start(ctx context.Context, slot string, late, try bool) (*Start, 
 	}
 }
 
-// startNow takes the job's lock, and starts the slot in its record. An empty name means the newest slot at moment. If late is true, it
-// refuses a slot that is more than catch_up ago. If the slot is not due, or if the clock that chose it (chooser) was wrong, startNow
-// returns neither a start nor an error. Then the caller waits, and looks at everything again.
+// startNow takes the job's lock, and starts the slot in its record. An empty name means the newest slot at moment. If the
+// parameter late is true, startNow refuses a slot that is more than catch_up ago. If the slot is not due, or if the clock that
+// chose it (chooser) was wrong, startNow returns neither a start nor an error. Then the caller waits, and looks at everything
+// again.
 func (o *Once) startNow(ctx context.Context, slot string, moment time.Time, chooser *clock, late, try bool) (s *Start, wait time.Duration, err error) {
 	asked := time.Now()
 	p, name, err := o.resolve(ctx, slot, moment)
@@ -144,7 +148,8 @@ func (o *Once) startNow(ctx context.Context, slot string, moment time.Time, choo
 		return s, 0, nil
 	}
 	err = l.Do(ctx, func(context.Context, *recipes.Lease) error { return err })
-	// The wait counts from our node's last write, and the pause from an earlier time (asked). So the pause is never too long.
+	// The time early counts from our node's last write, and asked is before that write. So the pause is perhaps too short, but
+	// never too long.
 	return nil, min(early-time.Since(asked), recheck) + stagger(p), err
 }
 
@@ -181,7 +186,7 @@ func (o *Once) check(p *kind.OnceParams, slot string) error {
 	return nil
 }
 
-// lock takes the job's lock. It stops with an error if the record decides the slot before that.
+// lock takes the job's lock. If the record decides the slot during the wait, lock stops with an error.
 func (o *Once) lock(ctx context.Context, p *kind.OnceParams, slot string, try bool) (*recipes.Lease, error) {
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -225,8 +230,9 @@ func (o *Once) watch(waiting context.Context, p *kind.OnceParams, slot string, c
 	}
 }
 
-// glance looks at the record without the lock. The error says that the slot is decided. The channel changed is closed when the caller
-// should glance again. It is nil if the record cannot be read: the caller reads it again once it has the lock.
+// glance looks at the record without the lock. The error says that the slot is decided. The channel changed is closed when the
+// caller should glance again. The channel is nil if the record cannot be read: the caller reads the record again once it has the
+// lock.
 func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (changed <-chan struct{}, decided error) {
 	s, err := o.c.Session(ctx)
 	if err != nil {
@@ -245,7 +251,7 @@ func (o *Once) glance(ctx context.Context, p *kind.OnceParams, slot string) (cha
 
 // judge returns the error of a slot that must not be started.
 func (o *Once) judge(r *slots.Record, slot string, p *kind.OnceParams) error {
-	rules, _ := p.Rules() // Judge needs no schedule, so its error does not matter
+	rules, _ := p.Rules() // Judge needs no schedule, so the error of Rules does not matter
 	switch r.Judge(slot, rules) {
 	case slots.Taken, slots.Skip:
 		return &SlotError{o.path, slot, r.Run(slot)}
@@ -259,9 +265,9 @@ func noRecord(node string, err error) error {
 	return errs.Errorf("%w: %s, which has the record of its slots, does not exist; run apply: %w", recipes.ErrNotProvisioned, node, err)
 }
 
-// Skip records that a slot must not be run: it is for people. A slot that was started or has succeeded is a *SlotError. While the
-// job runs, or a client waits to run it, the error is a *recipes.HeldError. It refuses a slot if the record would then forget an
-// earlier one that is still to be run.
+// Skip records that a slot must not be run, for a person who decides that. If a run has taken the slot (see [ErrSlotTaken]), the
+// error is a *SlotError. While the job runs, or a client waits to run it, the error is a *recipes.HeldError. Skip refuses a slot
+// if the record would then forget an earlier slot that is still to be run.
 func (o *Once) Skip(ctx context.Context, slot string) error {
 	_, slot, err := o.resolve(ctx, slot, o.c.Now())
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 )
 
 // Run runs fn for each slot of the schedule, until ctx ends. It starts a slot within a second of its instant, or up to catch_up
-// later if no client has started it, the oldest slot first. fn's context and lease are those of Do. Run records fn's result, logs
-// an error to Config.Logger, and goes on. It does not try a slot again once an error of its own fn is recorded. With success =
-// "end", other clients try that slot again. If the lease was lost before the result was recorded, it may try the slot again
+// later if no client has started it. The oldest slot is first. fn's context and lease are those of Do. Run records fn's result,
+// logs an error to Config.Logger, and goes on. It does not try a slot again once an error of its own fn is recorded. With success
+// = "end", other clients try that slot again. If the lease was lost before the result was recorded, Run may try the slot again
 // itself.
 //
 // Run goes on after a lost session, while servers cannot be reached, and while an apply drains the job. It returns ctx's error,
-// or the reason why it waits for nothing: recipes.ErrNotProvisioned, ErrKindMismatch, ErrNoSlot if the job has no schedule, and
-// other errors for which recipes.Retryable is false.
+// or an error that does not pass by waiting: recipes.ErrNotProvisioned, ErrKindMismatch, ErrNoSlot if the job has no schedule,
+// and other errors for which recipes.Retryable is false.
 func (o *Once) Run(ctx context.Context, fn func(ctx context.Context, slot time.Time, l *recipes.Lease) error) error {
-	settled := time.Time{} // this client has done with all slots up to this one
+	settled := time.Time{} // this client has finished with all slots up to this instant
 	now := &clock{now: o.c.Now}
 	for try := (retry.Tries{Longest: 5 * time.Second}); ; {
 		settledTo, err := o.turn(ctx, settled, now, fn)
@@ -40,7 +40,8 @@ func (o *Once) Run(ctx context.Context, fn func(ctx context.Context, slot time.T
 	}
 }
 
-// goesOnAfter reports whether Run goes on after err, even if the lock was granted: the record says whether the slot was started.
+// goesOnAfter reports whether Run goes on after err. Run may go on even if the lock was granted, because the record says whether
+// the slot was started.
 func goesOnAfter(err error) bool {
 	for _, reason := range []error{recipes.ErrLost, recipes.ErrSessionLost, recipes.ErrReleasePending, recipes.ErrDraining} {
 		if errors.Is(err, reason) {
@@ -93,8 +94,8 @@ func (o *Once) turn(ctx context.Context, settled time.Time, now *clock, fn func(
 func stagger(p *kind.OnceParams) time.Duration { return rand.N(min(time.Second, p.Late()/8) + 1) }
 
 // If the queue has a holder and a waiter, standBy waits for a change of the record. So not all clients queue for each slot. It
-// reports whether the record has changed. If it has not changed for a while, the two may be there for another slot, and the
-// caller must queue.
+// reports true if the record has changed, or may have changed: then the caller looks at everything again. If the record stays the
+// same for a while, the two contenders may be there for another slot, and the caller must queue.
 func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool {
 	s, err := o.c.Session(ctx)
 	if err != nil {
@@ -116,13 +117,13 @@ func (o *Once) standBy(ctx context.Context, p *kind.OnceParams, seen int32) bool
 	return waiting.Err() == nil && retry.Pause(ctx, nil, stagger(p)) == nil
 }
 
-// attempt starts a slot that is due, and runs fn. It returns the slot's instant if this client has done with it: its result, or
-// another client's decision, is recorded. Otherwise it returns the time settled.
+// attempt starts a slot that is due, and runs fn. It returns the slot's instant if this client has finished with the slot, for
+// example because a result or another client's decision is recorded. Otherwise it returns the parameter settled.
 func (o *Once) attempt(ctx context.Context, at, settled time.Time, now *clock, fn func(context.Context, time.Time, *recipes.Lease) error) (time.Time, error) {
 	now.read()
 	s, wait, err := o.startNow(ctx, slots.At(at), at, now, true, false)
 	switch {
-	case errors.Is(err, ErrSlotTaken), errors.Is(err, ErrSlotTooOld), errors.Is(err, ErrNoSlot): // the schedule may have changed
+	case errors.Is(err, ErrSlotTaken), errors.Is(err, ErrSlotTooOld), errors.Is(err, ErrNoSlot): // ErrNoSlot: the schedule may have changed
 		return at, nil
 	case err != nil:
 		return settled, err
@@ -139,8 +140,8 @@ func (o *Once) attempt(ctx context.Context, at, settled time.Time, now *clock, f
 	return at, nil
 }
 
-// await waits until the slot at instant is due by the clock, and then for stagger. It returns earlier when the caller must look
-// at everything again.
+// await waits until the slot at the time instant is due by the clock, and then for the delay stagger. It returns earlier when the
+// caller must look at everything again.
 func (o *Once) await(ctx context.Context, d *recipes.Declaration, by *clock, instant time.Time) error {
 	left := recheck
 	if now, _ := by.read(); !instant.IsZero() {

@@ -16,7 +16,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// Start is one start of a slot. Its lease is the job's lock; its token is larger than that of every earlier start.
+// Start is one start of a slot. Its lease is a lease of the job's lock. Its token is larger than the token of every earlier
+// start.
 type Start struct {
 	*recipes.Lease
 	// Slot is the name of the slot: slots.Time is its instant.
@@ -24,7 +25,7 @@ type Start struct {
 
 	o      *Once
 	d      *recipes.Declaration
-	record string // the node
+	record string // the path of the record's node
 	params *kind.OnceParams
 	run    slots.Run
 	begun  time.Time
@@ -71,9 +72,9 @@ func (s *Start) contender() (own *zk.Stat, err error) {
 
 // begin writes the start into the record. If it is too early for that, it returns how long to wait.
 //
-// The parameter passed is a past time of the ensemble's clock, when our node was last written. That can be as early as the moment
-// when the call began to wait for the lock. So a slot that was due then is still due, but it may be too old by now. The time of
-// our write in the record shows that, and then begin undoes the write.
+// The parameter passed is a past time by the ensemble's clock: the time when our node was last written. It can be as early as the
+// moment when the call began to wait for the lock. So a slot that was due then is still due, but it may be too old by now. The
+// time of our write in the record shows whether it is. If so, begin undoes the write.
 func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err error) {
 	ctx, token := s.Context(), s.Token()
 	var before *slots.Record
@@ -121,12 +122,12 @@ func countsFrom(r *slots.Record, d *recipes.Declaration, stat *zk.Stat) time.Tim
 }
 
 // inTime returns the error of a slot that is too old at moment, a time of the ensemble's clock. A slot that is not after origin
-// is too old: the record does not know it, but an earlier record may have.
+// is too old: the record does not know it, but an earlier record may have known it.
 func (s *Start) inTime(origin, moment time.Time, late bool) error {
 	if s.params.Schedule == "" {
 		return nil
 	}
-	at, _ := slots.Time(s.Slot) // it was checked
+	at, _ := slots.Time(s.Slot) // the slot was checked, so it is the name of an instant
 	switch {
 	case !at.After(origin):
 		return fmt.Errorf("%w: %s is from before %s was declared", ErrSlotTooOld, s.Slot, s.Path())
@@ -164,11 +165,11 @@ func (s *Start) note(ctx context.Context, result error) error {
 }
 
 // change reads the record, calls edit, and writes the record that edit returns. The transaction fails if the lease is lost or the
-// record has changed. In the second case change reads and calls edit again. If edit returns nil, it writes nothing. It returns
-// the newest stat of the record.
+// record has changed. If the record has changed, change reads it and calls edit again. If edit returns nil, change writes
+// nothing. The result is the newest stat of the record.
 //
-// If the reply to a write is lost, change reads again, and edit recognises its own write. If that is not there, change writes
-// again with the same version: ZooKeeper applies one of the two writes at most.
+// If the reply to a write is lost, change reads again, and edit recognises its own write. If that write is not there, change
+// writes again with the same version: ZooKeeper applies one of the two writes at most.
 func (s *Start) change(ctx context.Context, edit func(*slots.Record, *zk.Stat) (*slots.Record, error)) (*zk.Stat, error) {
 	sn, err := s.session(ctx)
 	if err != nil {
@@ -199,8 +200,8 @@ func (s *Start) change(ctx context.Context, edit func(*slots.Record, *zk.Stat) (
 	}
 }
 
-// explainFailure explains why the record could not be read or written. If the lease is lost, the client may not have noticed yet:
-// Verify finds out.
+// explainFailure explains why the record could not be read or written. The lease may be lost although the client has not noticed
+// it yet: Verify finds out.
 func (s *Start) explainFailure(ctx context.Context, err error) error {
 	if isNoNode(err) {
 		if lost := s.Verify(ctx); errors.Is(lost, recipes.ErrLost) {
@@ -216,7 +217,7 @@ func (s *Start) explainFailure(ctx context.Context, err error) error {
 	return errs.Errorf("recipes: once %s: its record: %w", s.Path(), err)
 }
 
-// session returns the client's session. If it is not the lease's, the lease is over, and so Multi fails.
+// session returns the client's session. If that is not the lease's session, the lease is over, and so Multi fails.
 func (s *Start) session(ctx context.Context) (currentSession, error) {
 	sn, err := s.o.c.Session(ctx)
 	return currentSession{sn}, err

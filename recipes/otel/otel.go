@@ -1,6 +1,6 @@
 // Package otel provides OpenTelemetry spans of acquisitions. A span shows how long a call waited for a lock, in the trace of its
-// caller, with a link to the trace of the holder. It is an Observer of a Client, so every call that takes a lock has a span: Lock, Try,
-// Acquire, Campaign, Do and Lead. Import it under a name of your own:
+// caller, with a link to the trace of the holder. An [Observer] makes the spans from a Client's events, so every call that takes
+// a lock has a span: Lock, Try, Acquire, Campaign, Do and Lead. Import it under a name of your own:
 //
 //	import lockotel "github.com/locktree/locktree/recipes/otel"
 //
@@ -8,13 +8,13 @@
 //	...
 //	err = c.Mutex("/locks/ledger", lockotel.ID(ctx, "worker-1")).Do(ctx, work)
 //
-// To have metrics and a log as well, set Observer to a function that calls each of them.
+// To have metrics and a log as well, set Config.Observer to a function that calls several observers.
 //
-// The span is called locktree.acquire, is internal, and ends when the lock is granted or refused. There is no span for the
-// time a lock is held: that may be days, and exporters drop spans that have not ended. Entering a lock again
-// ([recipes.WithReentrancy]) has none either. Attributes:
+// The span is called locktree.acquire, is internal, and ends when the lock is granted or refused. There is no span for the time a
+// lock is held: that may be days, and exporters drop spans that have not ended. Entering a lock again ([recipes.WithReentrancy])
+// has no span either. Attributes:
 //
-//	locktree.path      the lock; of a MultiLock, those of all its members
+//	locktree.path      the path of the lock; of a MultiLock, the paths of all members
 //	locktree.kind      mutex, rwlock, semaphore, election, once, or multilock
 //	locktree.result    see [recipes.Event]: acquired, timeout, cancelled, held (a Try found the lock held), quota, unreachable or error
 //	locktree.node      the contender that was granted
@@ -46,7 +46,7 @@ import (
 
 const scope = "github.com/locktree/locktree/recipes/otel"
 
-// A call waits for patience before it asks who is in the way. Most locks are free, or soon will be.
+// patience is how long a call waits before the Observer asks who is in the way. Most locks are free, or soon will be.
 const patience = 100 * time.Millisecond
 
 // Observer makes spans of the recipes' calls. Give its Observe to [recipes.Config]. Obtain it from [New].
@@ -54,7 +54,7 @@ type Observer struct {
 	tracer trace.Tracer
 
 	mu      sync.Mutex
-	waiting map[uint64]*wait // the calls that wait, by number
+	waiting map[uint64]*wait // the calls that wait, by Event.Call
 }
 
 // wait is a call that waits.
@@ -88,7 +88,7 @@ func ID(ctx context.Context, id string) recipes.Option {
 	return recipes.WithID(strings.TrimSpace(id + " " + carrier["traceparent"]))
 }
 
-// holder is the trace that a contender's ID names; invalid if it names none. Anybody may have written it.
+// holder is the trace that a contender's ID names; invalid if it names none. Any program may have written that ID.
 func holder(id string) trace.SpanContext {
 	carrier := propagation.MapCarrier{"traceparent": id[strings.LastIndexByte(id, ' ')+1:]}
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
@@ -117,7 +117,7 @@ func (o *Observer) start(e recipes.Event) trace.Span {
 	return span
 }
 
-// beginQueued begins the span of a call that has to wait, and looks who is in the way if it waits for long.
+// beginQueued begins the span of a call that has to wait, and looks who is in the way if the call waits for long.
 func (o *Observer) beginQueued(e recipes.Event) {
 	w := &wait{span: o.start(e), end: func() {}}
 	var held *recipes.HeldError
@@ -152,7 +152,7 @@ func (o *Observer) endedSpan(e recipes.Event) (trace.Span, trace.SpanContext) {
 	return w.span, w.holder
 }
 
-// conclude says how the call ended, and who was in its way: as the error tells, or as was seen before.
+// conclude notes in the span how the call ended, and who was in its way: by the error, or otherwise by the parameter blocker.
 func conclude(span trace.Span, e recipes.Event, blocker trace.SpanContext) {
 	var held *recipes.HeldError
 	if errors.As(e.Cause, &held) {

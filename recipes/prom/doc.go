@@ -41,10 +41,10 @@
 // A Client sends heartbeats while it holds a lock. It also sends them while it is the first waiter of a mutex or of a job. Heartbeats
 // become slow before locks are lost.
 //
-// Each Client has one session, and none from its loss until the next is granted. The session is suspect while nothing proves that it
-// is alive: no connection, no answer or, while it holds something, no committed write. Otherwise it is active. So without an outage
-// locktree_sessions{state="suspect"} is 0, and sum(locktree_sessions) is the number of Clients, except those made with Config.Lazy
-// that were not used yet.
+// A Client has one session at a time, and no session from a loss until the next session is granted. The session is suspect while
+// nothing proves that it is alive: no connection, no answer or, while it holds something, no committed write. Otherwise it is
+// active. So without an outage locktree_sessions{state="suspect"} is 0, and sum(locktree_sessions) is the number of Clients,
+// without the Clients with Config.Lazy that were not used yet.
 //
 // The histograms have classic buckets for every server, and native ones for a Prometheus that scrapes native histograms.
 //

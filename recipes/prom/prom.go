@@ -13,7 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-const other = "other" // the label of locks beyond the cap
+const other = "other" // the label of the locks beyond WithMaxLocks
 
 // Observer counts what the recipes do. Give its Observe to [recipes.Config], and itself to a registry. Obtain it from [New].
 type Observer struct {
@@ -41,11 +41,12 @@ var (
 // Option changes an Observer.
 type Option func(*Observer)
 
-// WithLabel makes the label of a lock from its path: the address it is declared with, or a path whose variable parts are replaced. It must
-// return the same label for the same path every time, or gauges drift, and must be safe for use by many goroutines.
+// WithLabel makes the label of a lock from its path, for example the address of its declaration, or a path whose variable parts
+// are replaced. The function must always return the same label for the same path, or gauges drift. It must be safe for use by
+// many goroutines.
 func WithLabel(label func(path string) string) Option { return func(o *Observer) { o.label = label } }
 
-// WithMaxLocks caps the number of different values of the label lock; the default is 1,000. Further ones become "other".
+// WithMaxLocks caps the number of different values of the label lock; the default is 1,000. Further values become "other".
 func WithMaxLocks(n int) Option { return func(o *Observer) { o.max = n } }
 
 // New makes an Observer.
@@ -150,7 +151,7 @@ func (o *Observer) Observe(e recipes.Event) {
 	}
 }
 
-// The states of a session; of one that is over there is no label.
+// The states of a session. A session that is over has no label.
 const (
 	active  = "active"
 	suspect = "suspect"
@@ -173,7 +174,7 @@ func (o *Observer) session(id int64, state string) {
 	}
 }
 
-// endWait returns what a call has waited for, if e ends its wait.
+// endWait returns the locks for which a call has waited, if the event e ends its wait.
 func (o *Observer) endWait(e recipes.Event) []recipes.EventLock {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -53,7 +53,8 @@ type Cluster struct {
 	tb TB
 }
 
-// Start starts a server for the test and declares locks on it. In a testing/synctest bubble it lives in the bubble's time.
+// Start starts a server for the test and declares locks on it. In a testing/synctest bubble the server lives in the bubble's
+// time.
 func Start(tb TB, declare ...func(*zktest.Server) error) *Cluster {
 	tb.Helper()
 	c := &Cluster{Server: zktest.Start(tb), tb: tb}
@@ -70,7 +71,7 @@ func Lock(path string, params kind.Params) func(*zktest.Server) error {
 	return func(s *zktest.Server) error { return s.Provision(path, &kind.Payload{Params: params}) }
 }
 
-// Nodes declares all nodes of a sequence, for [Start]: the paths, and what is written into each.
+// Nodes declares all nodes of a sequence of paths and payloads, for [Start].
 func Nodes(all iter.Seq2[string, *kind.Payload]) func(*zktest.Server) error {
 	return func(s *zktest.Server) error {
 		for path, payload := range all {
@@ -82,8 +83,9 @@ func Nodes(all iter.Seq2[string, *kind.Payload]) func(*zktest.Server) error {
 	}
 }
 
-// Client connects a client that the test closes. Holders and waiters are shown by its name, id. The session timeout is 40 s, so that a
-// machine which stops for a while ends no session. The functions change may set another timeout, or add an Observer.
+// Client connects a client that the test closes. The parameter id names the client as a holder or waiter. The session timeout is
+// 40 s, so that a machine which stops for a while ends no session. The functions change may set another timeout, or add an
+// Observer.
 func (c *Cluster) Client(id string, change ...func(*recipes.Config)) *recipes.Client {
 	c.tb.Helper()
 	cfg := recipes.Config{Servers: []string{"recipetest"}, Dialer: c.Server.DialContext, ID: id, SessionTimeout: 40 * time.Second}
@@ -108,15 +110,17 @@ func (c *Cluster) session(client *recipes.Client) int64 {
 	return s.ID()
 }
 
-// Expire ends the client's session, as the servers do when they have not heard from it for its timeout. Others may have its locks at once.
-// The client learns of it when it hears from the server again, which is soon: wait for the lease's Context. It goes on with a new session.
+// Expire ends the client's session, as the servers do when they have not heard from it for its timeout. Others may have its locks
+// at once. The client learns of the end when it hears from the server again, which is soon: wait for the lease's Context. It goes
+// on with a new session.
 func (c *Cluster) Expire(client *recipes.Client) {
 	c.tb.Helper()
 	c.Server.Expire(c.session(client))
 }
 
-// Cut swallows everything between the client and the server, in both directions, until heal is called. The client sees silence, and then a
-// lost connection. After half its session timeout its leases end, and after the whole the server expires the session.
+// Cut swallows everything between the client and the server, in both directions, until heal is called. The client sees silence,
+// and then a lost connection. After half its session timeout its leases end, and after the whole timeout the server expires the
+// session.
 func (c *Cluster) Cut(client *recipes.Client) (heal func()) {
 	c.tb.Helper()
 	id := c.session(client)
@@ -124,8 +128,8 @@ func (c *Cluster) Cut(client *recipes.Client) (heal func()) {
 	return func() { c.Server.Heal(id) }
 }
 
-// Lease makes a lease of a mutex at path, on a server of its own, for code that takes one as an argument. The function lose ends its
-// session, and returns when the lease's Context has ended with [recipes.ErrLost].
+// Lease makes a lease of a mutex at path, on a server of its own, for code that takes a lease as an argument. The function lose
+// ends the lease's session, and returns when the lease's Context has ended with [recipes.ErrLost].
 func Lease(tb TB, path string) (l *recipes.Lease, lose func()) {
 	tb.Helper()
 	c := Start(tb, Lock(path, &kind.MutexParams{}))

@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// Record is the data of a job's record node: the last slots that were started, and their outcome. A program writes the whole record, on
-// condition of the node's version. So of several programs that start a slot, only one succeeds.
+// Record is the data of a job's record node: the last slots that were started, and their outcome. A program writes the whole
+// record, on condition that the node still has the version that was read. So of several programs that start a slot, only one
+// succeeds.
 type Record struct {
 	// Forgotten is the greatest slot that is no longer recorded; "" if there is none.
 	Forgotten string `json:"forgotten,omitempty"`
-	// Since is when the record began, in milliseconds since 1970 by the servers' clock; 0: when its node was created. A record that is
-	// copied to a new node has it set, see [CarryRecord].
+	// Since is when the record began, in milliseconds since 1970 by the servers' clock; 0 means: when its node was created. A
+	// record that is copied to a new node has Since set, see [CarryRecord].
 	Since int64 `json:"since,omitempty"`
 	// Slots are the recorded slots, sorted.
 	Slots []Run `json:"slots,omitempty"`
@@ -36,10 +37,10 @@ const (
 type Run struct {
 	Slot  string `json:"slot"`
 	State State  `json:"state"`
-	By    string `json:"by,omitempty"`           // who started it, or skipped it
+	By    string `json:"by,omitempty"`           // the name of the client that started or skipped it
 	Token uint64 `json:"token,omitempty,string"` // the fencing token of the start
 	Tries int    `json:"tries,omitempty"`        // how often it was started
-	// Started is when, by the clock of who started it, in milliseconds since 1970.
+	// Started is when the slot was started or skipped, by that client's clock, in milliseconds since 1970.
 	Started int64 `json:"started,omitempty"`
 	// Took is how long the run took, in milliseconds.
 	Took int64 `json:"took,omitempty"`
@@ -197,11 +198,11 @@ type Outlook struct {
 	Last   *Run        // the greatest slot that was started; nil if none is recorded
 	Next   time.Time   // the next instant of the schedule that was not skipped; zero if it has none
 	Due    []time.Time // slots that may be started now, in order; with success = "end" also those that failed, or whose run died
-	Missed []time.Time // were due, in order; it is too late to start them
+	Missed []time.Time // slots that were due, in order; it is too late to start them
 }
 
-// Look is the outlook at moment. Slots count after origin, see [Record.From]; both are times of the ensemble. The parameter holder is
-// the token of the job's holder, or 0 if there is none. The slot that the holder runs is not due.
+// Look is the outlook at moment. Slots count after origin, see [Record.From]. The parameter holder is the token of the job's
+// holder, or 0 if there is none. The slot that the holder runs is not due.
 func (r *Record) Look(p Rules, origin, moment time.Time, holder uint64) Outlook {
 	s := Outlook{}
 	for i := len(r.Slots) - 1; i >= 0 && s.Last == nil; i-- {
@@ -237,7 +238,7 @@ func (r *Record) Look(p Rules, origin, moment time.Time, holder uint64) Outlook 
 
 // nextSlot is the first slot after moment that is to be run.
 func (r *Record) nextSlot(p Rules, moment time.Time) time.Time {
-	// No slot before this one may be started, and there may be very many.
+	// No slot before the slot least may be started, and there may be very many: do not look at them.
 	least := r.Forgotten
 	if len(r.Slots) >= p.Keep {
 		least = max(least, r.Slots[0].Slot)

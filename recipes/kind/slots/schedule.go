@@ -200,8 +200,8 @@ func nextQuarter(t time.Time, way int) time.Time {
 	return t.Truncate(quarterHour).Add(-time.Minute)
 }
 
-// nextDay is the first minute of the day after local, or the last one of the day before. Where the zone changes its clock, it stops
-// there: the clock may go back over midnight, or skip a day.
+// nextDay is the first minute of the day after local, or the last one of the day before. Where the zone changes its clock,
+// nextDay stops there: the clock may go back over midnight, or skip a day.
 func nextDay(local time.Time, way int) time.Time {
 	hour, minute, second := local.Clock()
 	start := local.Add(-time.Duration(hour*3600+minute*60+second) * time.Second)
