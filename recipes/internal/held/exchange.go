@@ -22,7 +22,7 @@ func (l *Use) Exchange(ctx context.Context, node func() (*znode.Node, error), gr
 		return nil, err
 	}
 	old := l.H
-	// The old lock is still held, and heartbeats go on. If they find the old node gone, sessionSays ignores that.
+	// The old lock is still held, and heartbeats go on. If a heartbeat finds the old node gone, sessionSays ignores that.
 	old.stopWatching() // from here on we change the node ourselves
 	next, err := old.swap(ctx, node)
 	if err == nil {
@@ -34,7 +34,7 @@ func (l *Use) Exchange(ctx context.Context, node func() (*znode.Node, error), gr
 		old.Lose(err)
 	case errors.Is(err, znode.ErrNotApplied):
 		// A slow server may still execute the transaction: see Txn.resolve of package znode. The transaction fails once the old
-		// node is gone, so delete that.
+		// node is gone, so delete the old node.
 		old.Lose(fmt.Errorf("an exchange for another lease may still be executed: %w", err))
 	case session.OutcomeOf(err) == session.OutcomeUnknown:
 		// Both nodes are being deleted by now (Txn.abandon), so neither lease would last.

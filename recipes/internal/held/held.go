@@ -27,7 +27,7 @@ type Turns interface {
 	Leaving()                                        // the lock is about to be free
 	Leave()                                          // the lock is free
 	Next() *znode.Node                               // the node to create for the next goroutine; nil if none waits, or the next one takes no place
-	HandOver(place *znode.Node, queue []string) bool // false: the goroutine has given up
+	HandOver(place *znode.Node, queue []string) bool // returns false if the goroutine has given up
 }
 
 // Subject says what is locked. It does not change while the lock is held.
@@ -49,8 +49,9 @@ type Grant struct {
 
 // Lock is a grant in this process: the nodes that hold, and their watches. Several uses share one when a lock is entered again.
 //
-// A Lock ends once, by finish, which cancels the contexts of its uses. Then the nodes go, and after that close passes the turn
-// on. So no goroutine of this client has to wait for the old nodes. Package znode goes on deleting the rest in the background.
+// A Lock ends once, by finish, which cancels the contexts of its uses. Then the nodes go, and after that close passes the turn on.
+// So no goroutine of this client has to wait for the old nodes. If nodes remain, package znode goes on deleting them in the
+// background.
 //
 //	ended by                          who deletes the nodes                             who calls close
 //	leave, the last use given back    giveBack or releaseAsync, or their goroutine; a   the same
@@ -65,28 +66,28 @@ type Lock struct {
 	nodes []*znode.Node // one node; for a semaphore one for each permit, for a set one for each member
 	turns Turns
 
-	drop  func()        // ends the session's hold
+	drop  func()        // ends the hold that Session.Hold began
 	was   *Lock         // see Grant
 	known chan struct{} // closed when czxid is known; nil if it was known from the start
-	runs  atomic.Int32  // the number of functions of Do that run under it
-	work  znode.Work    // the lock itself, for its nodes
+	runs  atomic.Int32  // the number of functions of Do that run under the lock
+	work  znode.Work    // this Lock as a znode.Work; its nodes point to this field
 
 	mu    sync.Mutex // guards the rest
 	state holdState
 	czxid int64
 
 	leases  int
-	first   Use       // of the call that took the lock
-	tenure  tenure    // of that call
-	tenures []*tenure // those that have not ended
+	first   Use       // the use of the call that took the lock
+	tenure  tenure    // the tenure of that call
+	tenures []*tenure // the tenures that have not ended
 
 	contexts map[*Use]struct{} // uses whose contexts end with the lock
-	cause    error             // of these contexts' end; nil while they last
-	why      error             // the lock ended; nil while it is held
+	cause    error             // why these contexts ended; nil while they last
+	why      error             // why the lock ended; nil while it is held
 	ended    time.Time
 
 	// The watches on the nodes.
-	timer *time.Timer // will start the watching
+	timer *time.Timer // starts the watching when it fires
 	round int         // how often the watching was stopped; it tells the present watching from earlier ones
 	own   []func()    // for each node: stops its watch, or the timer of its next look; nil before the first look
 }
@@ -98,7 +99,7 @@ const (
 	starting   holdState = iota // Hold has not returned; if the lock ends now, Hold cleans up
 	held                        // it has uses
 	exchanging                  // its node is being replaced: see RWMutex.Downgrade
-	over                        // for good
+	over                        // the lock has ended for good
 )
 
 // String completes the sentence "the lock is ...".
@@ -249,7 +250,7 @@ func (h *Lock) end(cause error) {
 		h.cause = cause
 	}
 	cause = h.cause
-	leases := slices.Collect(maps.Keys(h.contexts)) // each call of end cancels all, so when it returns all are cancelled
+	leases := slices.Collect(maps.Keys(h.contexts)) // two calls of end may overlap: each cancels all contexts, so all are cancelled when either call returns
 	h.mu.Unlock()
 	for _, l := range leases {
 		l.cancel(cause)
@@ -306,7 +307,7 @@ func (h *Lock) giveBack(ctx context.Context) error {
 	}
 	var p *passRequest
 	answered := false
-	if ctx.Err() == nil && h.owner.Session.State() == session.StateActive { // otherwise the caller may return before anything is sent
+	if ctx.Err() == nil && h.owner.Session.State() == session.StateActive { // otherwise the goroutine below sends the request, so that the caller can return at once
 		p = h.pass(ctx, next)
 		answered = p.t.Sent != nil && p.t.Sent.Wait(ctx) == nil
 		if answered && p.awaitPlace(ctx) {
@@ -412,7 +413,7 @@ func (h *Lock) close(place *znode.Node, queue []string) {
 	switch {
 	case place == nil:
 		h.turns.Leave()
-	case !h.turns.HandOver(place, queue): // the goroutine for which it was made has given up (TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn)
+	case !h.turns.HandOver(place, queue): // the goroutine for which the place was made has given up (TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn)
 		h.turns.Leaving()
 		h.owner.Spawn(func() {
 			_ = znode.DropNow(context.Background(), []*znode.Node{place}) // after an error package znode goes on
@@ -421,7 +422,7 @@ func (h *Lock) close(place *znode.Node, queue []string) {
 	}
 }
 
-// ErrReleased: Unlock gave the lease back.
+// ErrReleased: Unlock, Release or Downgrade ended the lease.
 var ErrReleased = errors.New("recipes: lock released")
 
 // Released is the cause of a released lease's context.
@@ -446,7 +447,7 @@ const moment = 100 * time.Millisecond
 
 // Two things watch over a lock. The session's hold (see sessionSays) ends it by the clock, and with the session: exclusion rests on
 // that. A watch on each node reports a deletion or a revocation while the session lives. A watch costs a request, and an event when
-// the node goes. So it is set only after the lock has been held for a moment.
+// the node goes. So the watches are set only after the lock has been held for a moment, or at once if the token must be read.
 
 // startWatching starts the watches after a moment, or at once if the token must be read. No goroutine waits for the watches: the
 // session calls a function when one fires.
@@ -513,10 +514,10 @@ func (h *Lock) sessionSays(err error) {
 	}
 }
 
-// The phases of a look at a node. They decide what news does.
+// The phases of a look at a node. A phase decides what a call of the function news does.
 const (
 	lookReads      int32 = iota // a read is under way; news makes it lookReadsAgain
-	lookReadsAgain              // the node is read once more after that
+	lookReadsAgain              // the node is read once more after the read under way
 	lookIsOver                  // news starts the next look
 	lookIsFollowed              // the next look has started
 )
@@ -584,7 +585,7 @@ func (h *Lock) keep(round, i int, o *znode.Watch, again func()) bool {
 	return true
 }
 
-// tokenIs ends the wait for the token; it is 0 if it cannot be read.
+// tokenIs ends the wait for the token; czxid is 0 if the token cannot be read.
 func (h *Lock) tokenIs(czxid int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

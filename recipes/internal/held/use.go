@@ -13,7 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/znode"
 )
 
-// Use is one use of a lock, by the caller that took it or by one that entered it again. recipes.Lease is a Use.
+// Use is one use of a lock, by the caller that took the lock or by a caller that entered it again. recipes.Lease is a Use.
 type Use struct {
 	H      *Lock
 	g      *tenure
@@ -24,8 +24,8 @@ type Use struct {
 	ctx      context.Context // nil until a caller asks for it
 	cancel   context.CancelCauseFunc
 	why      error     // why the use ended before the lock did; nil if it did not
-	released time.Time // the time of Unlock
-	became   *Use      // set when it is exchanged
+	released time.Time // when the use was given back
+	became   *Use      // the use for which this use was exchanged; nil if there is none
 }
 
 // useState says whether a use was given back.
@@ -278,7 +278,7 @@ func (l *Use) turnedInto() *Use {
 	return l.became
 }
 
-// Key is a key for Context.Value. A context derived from a lease returns the use of its lock for it.
+// Key is a key for Context.Value. A context derived from a lease returns, for the Key of the lock, the use that this lease is.
 type Key struct {
 	Of   any // the client
 	Path string

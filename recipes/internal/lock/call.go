@@ -50,7 +50,7 @@ func (a *Call) Do(ctx context.Context) (*held.Use, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, a.endedError(ctx)
-	case a.Try: // it ends when no server can be reached
+	case a.Try: // the context of a Try also ends when no server can be reached
 		a.Wait, a.done = a.c.Conn.WhileReachable(ctx)
 	case most > 0:
 		a.Wait, a.done = context.WithTimeoutCause(ctx, most, fmt.Errorf("%w: WithMaxWait(%v)", context.DeadlineExceeded, most))
@@ -68,12 +68,12 @@ func (a *Call) End() {
 	}
 }
 
-// Call is one call that takes a lock, or several in one transaction, which creates a place in each queue.
+// Call is one call that takes a lock, or several locks. For several locks, one transaction creates a place in each queue.
 type Call struct {
 	c       *Client
-	Path    string // the lock's; for a set, those of all members
+	Path    string // the path of the lock; for a set, the paths of all members
 	members []Member
-	set     bool // a MultiLock's
+	set     bool // the call is a MultiLock's
 	Try     bool
 	start   time.Time
 	caller  caller
@@ -82,10 +82,10 @@ type Call struct {
 
 	one    [1]Member // the array behind members when the call takes one lock
 	ticket turn.Ticket[Handover]
-	places []*wait.Place     // whose nodes exist, or may exist
+	places []*wait.Place     // the places whose nodes exist, or may exist
 	undone []<-chan struct{} // each is closed when an abandoned request of ours is undone
-	state  *SessionState     // the session of the newest try
-	asking chan struct{}     // the channel of the call's crowd while the call has a token in it (ask); otherwise nil
+	state  *SessionState     // of the session that the newest try uses
+	asking chan struct{}     // the channel asking of the call's crowd (permits.go) while it has a token of this call; otherwise nil
 }
 
 func (a *Call) take(ctx context.Context) (*held.Use, error) {
@@ -93,7 +93,7 @@ func (a *Call) take(ctx context.Context) (*held.Use, error) {
 	if err := a.c.Decl.Elsewhere(&q.Name); err != nil {
 		return nil, err
 	}
-	// Check this before the call joins the local queue: there the caller's own lease would be ahead of it.
+	// Check this before the call joins the local queue: there the call would wait behind the caller's own lease.
 	if l, err := a.reenter(ctx, q, n); l != nil || err != nil {
 		return l, err
 	}
@@ -115,9 +115,9 @@ func (a *Call) endedError(ctx context.Context) error {
 	return errs.Errorf("recipes: lock %s: %w", a.Path, retry.WhyEnded(ctx))
 }
 
-// enter waits for the turns of the members that exclude others, and takes all of them at one moment. Until then the call has
-// neither a turn nor a node. A Try is refused without a request while another goroutine has the turn, unless that one only
-// deletes its nodes and no other waits.
+// enter waits for the turns of the members that exclude others, and takes all of them at one moment. Until then the call has neither
+// a turn nor a node. A Try is refused without a request while another goroutine has the turn, unless that goroutine only deletes its
+// nodes and no other goroutine waits.
 //
 // Readers need no turn: they wait only until the requests of abandoned calls are undone; see Turns.KeepOut.
 func (a *Call) enter(ctx context.Context) (*Handover, error) {
@@ -181,8 +181,8 @@ type Handover struct {
 	queue []string // the queue when the node was created; nil if unknown
 }
 
-// contend queues until the lock is granted. On an error our nodes are deleted, or will be in the background, and then the turn is
-// passed on.
+// contend queues until the lock is granted. After an error our nodes are deleted, in the background if necessary, and then the turn
+// is passed on.
 func (a *Call) contend(ctx context.Context, t *Handover) (h *held.Use, err error) {
 	for try := (retry.Tries{}); ; t = nil { // an inherited place serves for the first try only
 		h, err = a.tryOnce(ctx, t)
@@ -225,7 +225,7 @@ func (a *Call) arrive(ctx context.Context, t *Handover) (arrival, error) {
 		if t.queue == nil {
 			return arrival{Place: e}, e.Exhausted()
 		}
-		return arrival{e, [][]string{t.queue}}, e.Exhausted() // the queue was listed after a create of this session
+		return arrival{e, [][]string{t.queue}}, e.Exhausted() // this session listed the queue after it had created our node
 	}
 	own := &all[0]
 	e, err := own.Entry(own.Handle.Entrance())
@@ -257,7 +257,7 @@ func (a *Call) open(ctx context.Context, inherited *znode.Node) ([]wait.Opened, 
 		return nil, err
 	}
 	a.state = e
-	if inherited != nil && inherited.Owner != e.SessionNodes { // an expired session has lost its nodes
+	if inherited != nil && inherited.Owner != e.SessionNodes { // the inherited node belongs to a lost session
 		a.places = nil
 	}
 	for i := range all {
@@ -276,8 +276,8 @@ func (a *Call) open(ctx context.Context, inherited *znode.Node) ([]wait.Opened, 
 	return all, nil
 }
 
-// join creates the nodes of the entries in one transaction and then lists their queues, in one round trip. When it succeeds, the
-// entries are the call's places.
+// join creates the nodes of the entries in one transaction and then lists their queues, in one round trip. After success the entries
+// are the call's places.
 func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, error) {
 	t := &znode.Txn{Owner: entries[0].Owner, Born: entries[0].Nodes}
 	var dirs []string
@@ -309,7 +309,7 @@ func (a *Call) join(ctx context.Context, entries ...*wait.Place) ([]arrival, err
 	arrived := make([]arrival, len(entries))
 	for i, e := range entries {
 		arrived[i].Place = e
-		if n := len(e.Dirs()); n <= len(lists) { // otherwise the listings were lost with the connection, or the call shares one
+		if n := len(e.Dirs()); n <= len(lists) { // otherwise the listings were lost with the connection, or the call shares a listing
 			arrived[i].lists, lists = lists[:n], lists[n:]
 		}
 	}
@@ -347,7 +347,7 @@ func (a *Call) hold(ctx context.Context, g wait.Grant) (*held.Use, error) {
 			t.Members = append(t.Members, a.members[i].Handle)
 		}
 	}
-	if a.set || first.Permits == 0 && !first.Handle.Shared { // otherwise others of this client may hold the lock too
+	if a.set || first.Permits == 0 && !first.Handle.Shared { // otherwise other goroutines of this client may hold the lock too
 		t.Set = a.ticket.Set
 	}
 	nodes := a.nodes()
@@ -369,8 +369,8 @@ type turns struct {
 	next Handover // what the next goroutine gets
 }
 
-// Next returns a node for the next goroutine. A set has several turns, which may go to different goroutines, so Next returns none
-// for it.
+// Next returns a node for the next goroutine. A set has several turns, which may go to different goroutines, so Next returns nil for
+// a set.
 func (t *turns) Next() *znode.Node {
 	if t.set || len(t.Set) == 0 {
 		return nil
@@ -459,7 +459,7 @@ func (a *Call) GoesOn(e *wait.Place) { a.places = []*wait.Place{e} }
 // arrival is a place with listings of its queues (see Dirs) that were made after its creation.
 type arrival struct {
 	*wait.Place
-	lists [][]string // nil if they were lost with the connection, or the call shares one
+	lists [][]string // nil if they were lost with the connection, or the call shares a listing
 }
 
 // Shorter returns the shorter of two bounds; 0 is no bound.
@@ -470,7 +470,8 @@ func Shorter(d, e time.Duration) time.Duration {
 	return d
 }
 
-// follow takes the locks. If a declaration shows that one is a key's lock with another name, it tries again with that name.
+// follow takes the locks. If a declaration shows that one of them is a key's lock with another name, follow tries again with that
+// name.
 func (a *Call) follow(ctx context.Context, take func(context.Context) (*held.Use, error)) (*held.Use, error) {
 	needs := declare.Pins{In: &a.c.Decl}
 	defer needs.End()
@@ -562,8 +563,8 @@ func (s *Subject) handleAt(path string) *Handle {
 	return s.Handle
 }
 
-// reenter handles a call whose context shows that the caller already holds the lock. permits is the number that it wants of a
-// semaphore, otherwise 0.
+// reenter handles a call whose context shows that the caller already holds the lock. The parameter permits is the number of permits
+// that the call wants; 0 if the kind has none.
 func (a *Call) reenter(ctx context.Context, q *Handle, permits int) (*held.Use, error) {
 	outer, _ := ctx.Value(q.key).(*held.Use)
 	if outer == nil || outer.Ended() != nil {

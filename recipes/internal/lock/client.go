@@ -18,8 +18,8 @@ import (
 // Client is shared by the calls of one client. Its zero value is ready. Its mutex is never held during a request: callers wait on
 // channels.
 //
-// TestMutexesAreTakenInOneOrder has the order of all mutexes of the library, and checks it. A session unlocks its own before it
-// calls the recipes. No mutex is held when a context is cancelled or an Observer is called.
+// TestMutexesAreTakenInOneOrder has the order of all mutexes of the library, and checks it. A session unlocks its own mutex
+// before it calls the recipes. No mutex is held when a context is cancelled or an Observer is called.
 type Client struct {
 	znode.ClientNodes
 	Conn *session.Client
@@ -88,7 +88,7 @@ func (st *Client) StateOf(s *session.Session) *SessionState {
 	return e
 }
 
-// Present returns the handle with the lock's current path. Its error is that of the declaration at that path.
+// Present returns the handle with the lock's current path. The error is that of the declaration at that path.
 func (e *SessionState) Present(ctx context.Context, q *Handle) (*Handle, error) {
 	at, err := q.C.Decl.Present(ctx, e.Decl, &q.Name)
 	if at == &q.Name {

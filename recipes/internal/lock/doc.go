@@ -10,15 +10,16 @@
 //
 // The words of these packages:
 //
-//   - ticket: the turns of one call, one for each lock that it takes. The goroutines of this client take turns at each lock.
+//   - ticket: the turns of one call, one turn for each lock that the call takes. The goroutines of this client take turns at each
+//     lock.
 //   - place: the node of a call in a queue; among permits, the nodes of all its permits.
 //   - gate: the queue below "locks" of a semaphore, in which callers wait. It holds nothing.
 //   - permit: a node below "leases" of a semaphore. It counts from its creation.
-//   - grant: places that are admitted, and proven to be.
-//   - use: a held lock for one caller, which has it as a Lease. A caller that enters the lock again has a use of its own.
+//   - grant: places whose admission is proven.
+//   - use: a held lock as one caller has it; programs see it as a Lease. A caller that enters the lock again has a use of its own.
 //
 // [Client] has what the calls of one client share, [SessionState] what they share in one session, and a [Handle] what does not change
-// between calls. A caller passes an interface with the call, which receives each step and makes the errors.
+// between calls. With the call, a caller passes an interface that receives each step and makes the errors.
 //
 // A call that fails leaves no node behind. Its nodes are deleted, in the background if necessary, before the next goroutine of the
 // client gets its turn.

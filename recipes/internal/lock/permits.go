@@ -17,7 +17,7 @@ import (
 
 // takePermits takes the permits of one semaphore. It first tries directly, if no goroutine of this client waits. Otherwise it takes
 // its turn and waits at the gate. It passes the turn on once it has the permits, because many goroutines of one client may hold
-// some.
+// permits at a time.
 func (a *Call) takePermits(ctx context.Context) (*held.Use, error) {
 	q, st := a.members[0].Handle, a.c
 	if a.Try {
@@ -86,13 +86,13 @@ func (a *Call) create(ctx context.Context) ([]arrival, error) {
 	return a.join(ctx, e)
 }
 
-// atOnce returns nil if all new places were granted when they were created, otherwise an error with the contender ahead. It reads
-// a lost listing again. A later listing also shows all contenders that are still ahead, and our places while they exist.
+// atOnce returns nil if all new places were granted when they were created, otherwise an error with the contender ahead. It reads a
+// lost listing again. A later listing serves as well: it shows all contenders that are still ahead, and our places while they exist.
 //
 // The order of the permits alone keeps a semaphore's limit:
 //  1. A permit is granted if a listing made after its creation shows fewer older permits than the limit.
-//  2. Take all permits that are held at one moment. All but the newest are older than it, so the listing that granted the newest showed
-//     them. So the older ones are fewer than the limit, and all together are no more than the limit.
+//  2. Take all permits that are held at one moment. The others are older than the newest permit, so the listing that granted the
+//     newest showed them. So the others are fewer than the limit, and all permits together are no more than the limit.
 //
 // The gate is listed for fairness only: permits are not granted directly while another contender waits there.
 func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error) {
@@ -108,9 +108,9 @@ func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error)
 			return nil, arrived[i].TimedOut(ctx, a.missingNode(err))
 		}
 	}
-	// Obey reads a declaration that has changed. It comes before the listings are judged: a limit that was lowered before our
-	// permits existed is in force. It comes after relist, because a repeated listing came over a new connection. The declaration
-	// may have changed before that listing.
+	// Obey reads a declaration that has changed. Obey comes before the listings are judged, because a limit that was lowered before
+	// our permits existed applies to them. Obey comes after relist, because a repeated listing came over a new connection, and the
+	// declaration may have changed before that listing.
 	if err := wait.Obey(ctx, opened...); err != nil {
 		return nil, err
 	}
@@ -164,9 +164,9 @@ func (a *Call) checkGranted(at *arrival) error {
 // semaphore writes nothing. Permits that are created only to be withdrawn are in the way of other tries, and of Curator's
 // clients, which count every permit. When permits are free again, the first try costs one round trip more.
 //
-// The first waiter at the gate relies on this. Once the waiter has queued, another client can create and withdraw direct permits
-// only in its calls under way, and in one later call. That later call lists the gate and sees the waiter, and so does every later
-// look of its session.
+// The first waiter at the gate relies on this. After the waiter has queued, another client can create and withdraw direct permits only
+// by calls under way, and by one later call. That later call lists the gate and sees the waiter, and so does every later look of that
+// client in its session.
 func (a *Call) look(ctx context.Context, t *wait.Opened) error {
 	if !a.crowd(t).busy.Load() {
 		return nil
@@ -210,7 +210,7 @@ type crowd struct {
 	busy   atomic.Bool   // the last direct try was refused; see look
 
 	mu      sync.Mutex
-	listing *listing // the newest
+	listing *listing // the listing under way; nil if none is
 }
 
 const (
@@ -240,7 +240,7 @@ func (cs *crowds) of(path string) *crowd {
 		if cs.All == nil {
 			cs.All = map[string]*crowd{}
 		}
-		for path := range cs.All { // the first of a map is another one each time
+		for path := range cs.All { // a map has another first element each time
 			if len(cs.All) >= maxCrowds {
 				delete(cs.All, path)
 			}
@@ -295,13 +295,13 @@ func (a *Call) letNextAsk() {
 	}
 }
 
-// listOwn returns a listing that shows our permits. They exist, so a listing that begins now shows them, and one under way may
-// show them. A listing that shows them was made after their creation, and its gate was listed even later.
+// listOwn returns a listing that shows our permits. The permits exist, so a listing that begins now shows them, and a listing under
+// way may show them. A listing that shows our permits read them after their creation, and read the gate even later.
 func (a *Call) listOwn(ctx context.Context, e *wait.Place) ([][]string, error) {
 	return a.listWithOthers(ctx, e.Opened, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], e.Node().Name) })
 }
 
-// listWithOthers returns a listing that began after the call, or one that was under way if willDo accepts it. At most one is
+// listWithOthers returns a listing that began after the call, or one that was under way if willDo accepts it. At most one listing is
 // under way.
 func (a *Call) listWithOthers(ctx context.Context, t *wait.Opened, willDo func(*listing) bool) ([][]string, error) {
 	for begunBefore := true; ; begunBefore = false {

@@ -136,9 +136,9 @@ func (a *Call) reachAll(ctx context.Context, arrived []arrival) error {
 	return cmp.Or(errs...) // the caller's ctx has ended: return the error of the first member that was not granted
 }
 
-// confirm confirms all members of a set at one moment: while the set waited for one, another member's node may have been deleted.
-// A transaction that only checks is committed like any other, so it is the write that proves the grant. It fails if one node is
-// gone (TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor).
+// confirm confirms all members of a set at one moment: while the set waited for one member, the node of another may have been
+// deleted. A transaction that only checks is committed like any other, so it is the write that proves the grant. It fails if one
+// node is gone (TestAMultiLockIsNotGrantedWithAMemberThatWentWhileAnotherWasWaitedFor).
 func (a *Call) confirm(ctx context.Context) error {
 	s, paths := a.places[0].Owner.Session, znode.Paths(a.nodes())
 	err := retry.Do(ctx, s, znode.Unanswered, func() error { return s.Confirm(ctx, paths...) })

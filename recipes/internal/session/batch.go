@@ -63,8 +63,8 @@ func (b *Batch) Set(path string, data []byte, version int32) *Reply {
 	return b.add(write(path, data, version))
 }
 
-// Delete adds the deletion of nodes without children, whatever their versions: all, in a transaction, or none. While 256 deletes
-// are under way Send waits.
+// Delete adds the deletion of nodes without children, whatever their versions. Several are deleted in one transaction: all or
+// none. While 256 deletes are under way Send waits.
 func (b *Batch) Delete(paths ...string) *Reply {
 	if len(paths) == 1 {
 		return b.add(remove(paths[0], -1))
@@ -177,7 +177,7 @@ func (r *Reply) Created() []string {
 // call is a request and its result.
 type call struct {
 	op     int32
-	xid    int32 // submit sets this, and sent, touched and next
+	xid    int32 // submit sets xid, sent, touched and next
 	ops    int   // of a transaction: the number of its operations
 	prompt bool  // it is written at once; see link.gather
 	lane   lane  // it waits for a slot of this lane
@@ -185,7 +185,7 @@ type call struct {
 	told   bool  // done is closed, or about to be; guarded by the link's mu
 
 	sent, touched clock.Stamp
-	next          *call // the one submitted after it
+	next          *call // the call submitted after this one
 
 	done  chan struct{} // closed when the answer is here or will never come; nil if no caller waits for it
 	reply wire.Reply
@@ -245,5 +245,5 @@ const (
 )
 
 // inFlight bounds the unanswered requests of each lane, including those whose callers have given up. With a server that answers
-// only pings they would accumulate without bound.
+// only pings, requests would accumulate without bound.
 var inFlight = [lanes]int{laneAny: 1024, laneList: 128, laneRelease: 256, laneBeat: 8}

@@ -20,8 +20,8 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// stayConnected connects the session to one server after another until it is over. Only this goroutine makes, reads and forgets
-// links. It forgets one before it makes the next.
+// stayConnected connects the session to one server after another until it is over. Only this goroutine makes, reads and forgets links. It
+// forgets a link before it makes the next.
 func (s *Session) stayConnected() {
 	defer close(s.joined)
 	defer s.running.Wait()
@@ -45,8 +45,8 @@ func (s *Session) stayConnected() {
 	}
 }
 
-// settlingTime is how long a connection must have lasted to reset the count of passes. Without it a server that grants sessions
-// and drops them would be dialled in a tight loop.
+// settlingTime is how long a connection must have lasted to reset the count of passes. Without that condition, a server that grants
+// sessions and drops them would be dialled in a tight loop.
 const settlingTime = time.Second
 
 // connect makes one attempt at a server: dialling, TLS and the connect request. It returns nil if the session is not granted.
@@ -85,7 +85,7 @@ func (s *Session) login(ctx context.Context, t servers.Server) (*sasl.Login, err
 	return sasl.NewLogin(ctx, s.client.cfg.SASL, t.Name, t.Addr)
 }
 
-// handshake asks a server for the session, a new one at first, then always the same, and logs in. A nil login is none.
+// handshake asks a server for a new session at first, and later always for the same session. It then logs in, unless login is nil.
 func (s *Session) handshake(ctx context.Context, conn net.Conn, t servers.Server, ours shownCertificates, login *sasl.Login) (*link, error) {
 	s.mu.Lock()
 	request := wire.ConnectFrame(s.Zxid(), s.timeout, s.ID(), []byte(s.password))
@@ -124,8 +124,8 @@ func talk(ctx context.Context, conn net.Conn, request []byte, receive func(io.Re
 	return err
 }
 
-// hangUp closes the socket. tls.Conn.Close would first send an alert, and wait up to five seconds for a peer that does not read.
-// The goroutine that found the connection dead would wait with it.
+// hangUp closes the socket. tls.Conn.Close would first send an alert, and wait up to five seconds for a peer that does not read. The
+// goroutine that found the connection dead would have to wait for that.
 func hangUp(conn net.Conn) {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
@@ -356,7 +356,8 @@ func (s *tlsSource) nextConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// shownCertificates are the certificates that we have shown to a server on a connection: ours, and those between it and an authority.
+// shownCertificates are the certificates that we have shown to a server on a connection: our certificate, and those between it and an
+// authority.
 type shownCertificates []*x509.Certificate
 
 // open makes one connection: dialling and TLS within ctx. It returns what we have shown to the server, if it asked.
@@ -374,7 +375,7 @@ func (s *Session) open(ctx context.Context, t servers.Server) (net.Conn, shownCe
 	}
 	config = config.Clone()
 	if config.ServerName == "" && !config.InsecureSkipVerify {
-		// Certificates carry the name as configured; what was dialled is one of its addresses.
+		// The server's certificate has the configured name; t.Addr is only one of the addresses of that name.
 		config.ServerName, _, _ = net.SplitHostPort(t.Name)
 	}
 	if t.Told {
@@ -498,7 +499,7 @@ type expiredError struct {
 	err   error
 }
 
-// ownFault returns err as an expiredError if it is one.
+// ownFault returns err, as an expiredError if the certificate that we have shown had expired.
 func ownFault(ours shownCertificates, err error) error {
 	if err == nil || len(ours) == 0 || wire.TimedOut(err) || time.Now().Before(ours[0].NotAfter) {
 		return err

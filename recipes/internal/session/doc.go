@@ -46,8 +46,8 @@
 // answer needs no goroutine.
 //
 // The types, errors and access lists are go-zookeeper's, which programs share with this package. Its connection (zk.Conn) is not
-// used. That opens a new session on the same handle without notice and runs old requests in it. It waits without a context, drops
-// events, panics on malformed frames, and leaves sessions behind when it is closed.
+// used. A zk.Conn opens a new session on the same handle without notice and runs old requests in it. It waits without a context,
+// drops events, panics on malformed frames, and leaves sessions behind when it is closed.
 //
 // Error texts begin with "recipes:", the package that applications import.
 package session

@@ -55,7 +55,7 @@ type Container = wire.Container
 // OpError is the error of every Session operation; direct.OpError says more.
 type OpError struct {
 	Op      string  // "create", "get", "multi", ...
-	Path    string  // the node; of a multi, that of the operation that failed first, or of its first operation if that is not known
+	Path    string  // the node; for a multi, the node of the operation that failed first, or of the first operation if that is not known
 	Outcome Outcome // what is known about the effect
 	Err     error   // the cause
 	Hint    string  // what would help, a clause; may be empty
@@ -96,7 +96,7 @@ func OutcomeOf(err error) Outcome {
 }
 
 // Retryable reports whether an operation that failed with err was never sent and may succeed when it is tried again. If this
-// session is lost, that means a try in the next one. An operation with an invalid path or flag is not sent either, but will fail
+// session is lost, the next session makes that try. An operation with an invalid path or flag is not sent either, but will fail
 // again.
 func Retryable(err error) bool {
 	return OutcomeOf(err) == OutcomeNotSent && (errors.Is(err, errNotSent) || errors.Is(err, ErrLost)) && !errors.Is(err, ErrClosed)
@@ -106,7 +106,7 @@ func Retryable(err error) bool {
 // the connection or the session.
 func (s *Session) newOpError(o *op, outcome Outcome, err error) *OpError {
 	if outcome != OutcomeDefinite { // after an answer, even an error, there is no reason to suspect the session
-		s.look() // no timer has run yet on a machine just resumed
+		s.look() // on a machine that has just resumed, no timer has run yet
 	}
 	// If the session is over, that says more than the end of the connection. But it replaces neither a server's definite
 	// answer nor the fact that the caller gave up. The outcome stays the same, whichever error is returned.
@@ -137,8 +137,8 @@ type deniedError struct{ text string }
 func (e deniedError) Error() string        { return e.text }
 func (e deniedError) Is(target error) bool { return target == zk.ErrNoAuth }
 
-// neededRight names the permission an operation needs, and the node it needs it on. Creating and deleting need it on the parent,
-// where few people look; a check in a transaction needs READ (PrepRequestProcessor).
+// neededRight names the permission that an operation needs, and the node on which it needs it. Creating and deleting need a
+// permission on the parent, where few people look; a check in a transaction needs READ (PrepRequestProcessor).
 func neededRight(op, node string) string {
 	switch op {
 	case "create":

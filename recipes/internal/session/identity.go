@@ -73,7 +73,7 @@ func (s *Session) Authenticated() bool {
 	return len(s.client.cfg.Auth) > 0 || len(s.Identities()) > 1
 }
 
-// Whoami describes those identities for people. It leaves out the hash of a digest, because a short password can be guessed from
+// Whoami describes the Identities for people. It leaves out the hash of a digest, because a short password can be guessed from
 // it.
 func (s *Session) Whoami() string {
 	var names []string

@@ -21,15 +21,15 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// link is one connection that carries the session. The goroutine that makes a request also writes it, sometimes together with the
-// requests of others (submit). The reading goroutine (serve) delivers replies; it alone uses r, used and answer.
+// link is one connection that carries the session. The goroutine that makes a request also writes it, sometimes together with the requests
+// of others (submit). The reading goroutine (serve) delivers replies; only this goroutine uses the fields r, used and answer.
 type link struct {
 	s       *Session
 	conn    net.Conn
 	raw     *rawWriter
 	target  servers.Server
 	shown   shownCertificates // the certificates that the server has seen from us
-	asked   clock.Stamp       // before the connect request was written
+	asked   clock.Stamp       // the moment before the connect request was written
 	timeout time.Duration
 	r       *bufio.Reader
 	used    int         // bytes of r that the present frame occupies
@@ -89,7 +89,7 @@ func (l *link) fail(cause error) {
 	}
 	left := l.calls.first
 	l.calls.first = nil
-	l.stop(l.goodbye) // it refers to the link, and so to the session
+	l.stop(l.goodbye) // the timer refers to the link, and so to the session
 	l.mu.Unlock()
 	if !errors.Is(cause, errOver) { // noted before serve can end, because Close reports the cause
 		why := "it stopped answering"
@@ -131,9 +131,9 @@ func (l *link) retire() {
 	}
 }
 
-// leave ends every wait for an answer, because the session is over. The requests stay in the queue: the server may still answer
-// them. With patience it also tells the server, which then deletes the session's nodes at once. It keeps the link until the
-// server confirms or patience has passed. A link that lived on would be pinged, and so keep all locks held.
+// leave ends every wait for an answer, because the session is over. The requests stay in the queue: the server may still answer them. With
+// patience it also tells the server, which then deletes the session's nodes at once. It keeps the link until the server confirms or
+// patience has passed. A link that lived on would send pings, and so keep all locks held.
 func (l *link) leave(err error, patience time.Duration) {
 	l.mu.Lock()
 	l.move(linkLeaving) // no move if it retires or is dead
@@ -176,8 +176,8 @@ func (l *link) stop(t *time.Timer) {
 var errUnanswered = errors.New("it answers pings, and left a request unanswered for a session timeout")
 
 // expire ends the link if one request has been the oldest for a whole session timeout. An answer out of order ends it earlier (see
-// awaitedCall). But that needs a later request, and a caller's context may never end. It returns when to ask again, or deadline if that is
-// earlier. The session asks at each look at the clock, at least once per session timeout.
+// awaitedCall). But that needs the answer to a later request, and a caller's context may never end. It returns when to ask again, or
+// deadline if that is earlier. The session asks at each look at the clock, at least once per session timeout.
 func (l *link) expire(deadline time.Time) time.Time {
 	l.mu.Lock()
 	first, due := l.calls.first, l.turned
@@ -227,7 +227,7 @@ func (l *link) await() ([]byte, error) {
 	l.used = 0
 	for l.r.Buffered() == 0 {
 		_, err := l.r.Peek(1)
-		// The deadline that has passed may be an older one: to set it for each answer would cost more than to read the answer.
+		// The deadline that has passed may be out of date: to set it for each answer would cost more than to read the answer.
 		if err != nil && !(wire.TimedOut(err) && l.setPatience()) {
 			return nil, err
 		}
@@ -243,7 +243,7 @@ func (l *link) await() ([]byte, error) {
 	return frame, err
 }
 
-// setPatience sets the deadline for the next frame: 2T/3 after the send time of the newest answered one. Frames that answer nothing
+// setPatience sets the deadline for the next frame: 2T/3 after the send time of the newest answered frame. Frames that answer nothing
 // (events) do not extend it, so a connection that only works towards us is given up in time. It reports whether the deadline lies ahead.
 func (l *link) setPatience() bool {
 	now := time.Now()
@@ -309,7 +309,7 @@ func (l *link) reply(body []byte) error {
 	}
 	retired := l.state == linkRetiring && l.calls.first == nil
 	l.mu.Unlock()
-	// Servers before 3.5 answer so, and then end the connection.
+	// Servers before 3.5 answer with this code, and then end the connection.
 	if c.op == wire.OpRemoveWatches && r.Code == wire.CodeUnimplemented {
 		l.s.keepsWatches.Store(true)
 	}
@@ -343,9 +343,9 @@ func (l *link) reply(body []byte) error {
 // writeCodes are the operations whose success is a commit.
 var writeCodes = map[int32]bool{wire.OpCreate: true, wire.OpDelete: true, wire.OpSetData: true, wire.OpSetACL: true, wire.OpMulti: true}
 
-// awaitedCall returns the request that a reply is for. A server answers a session strictly in order, so a reply to a later request
-// means that an earlier one will never be answered. Then the link is ended, so that the caller of the earlier one learns it now.
-// Its context may never end.
+// awaitedCall returns the request that a reply is for. A server answers a session strictly in order, so a reply to a later request means
+// that an earlier one will never be answered. Then the link is ended, so that the caller of the earlier request learns that now: the
+// caller's context may never end.
 func (l *link) awaitedCall(xid int32) (*call, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -383,8 +383,7 @@ func (l *link) noteAnswer(sent clock.Stamp) {
 	l.s.noteAnswer(sent)
 }
 
-// event fires the watches that a server's event has ended. The creation of a node ends none: we never watch a node that is
-// missing.
+// event fires the watches that a server's event has ended. The creation of a node ends no watch: we never watch a node that is missing.
 func (l *link) event(body []byte) error {
 	c := wire.Decoder{B: body}
 	t, _, path := zk.EventType(c.Int32()), c.Int32(), c.Str()
@@ -406,8 +405,8 @@ func (l *link) event(body []byte) error {
 	return nil
 }
 
-// submit takes requests and their frames, to be written together and in this order; false if the link has ended and none was
-// taken. The stamp is taken before the write: a server can only have received the requests later.
+// submit takes requests and their frames, to be written together and in this order. It returns false, and takes none, if the link takes no
+// further requests. The stamp is taken before the write: a server can only have received the requests later.
 func (l *link) submit(frames []byte, calls []*call) bool {
 	now := l.s.clock.Now()
 	l.mu.Lock()
@@ -524,8 +523,8 @@ func (l *link) isLeaving() bool {
 	return l.state == linkLeaving
 }
 
-// take empties the outbox and returns its content. If there is none it returns nil, and writing has ended. The parameter spent is what an
-// earlier call returned and the caller has written; its memory becomes the next outbox.
+// take empties the outbox and returns its content. If the outbox is empty, take returns nil and notes that the writing has ended. The
+// parameter spent is what an earlier call returned and the caller has written; its memory becomes the next outbox.
 func (l *link) take(spent []byte) []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -542,9 +541,9 @@ func (l *link) take(spent []byte) []byte {
 	return out
 }
 
-// touch notes that a frame is sent now. For proof.touched it returns the send time of the newest frame of this link that was sent
-// at least T/8 ago. If there is no such frame, touch returns the send time of the connect request. The leader itself creates or
-// revalidates a session, so it heard of this one after that request was sent. Older stamps are dropped. The caller holds mu.
+// touch notes that a frame is sent now. For proof.touched it returns the send time of the newest frame of this link that was sent at least
+// T/8 ago. If there is no such frame, touch returns the send time of the connect request. The leader itself creates or revalidates a
+// session, so the leader heard of this session after that request was sent. Older stamps are dropped. The caller holds mu.
 func (l *link) touch(now clock.Stamp) (touched clock.Stamp) {
 	for len(l.touches) > 1 && now.At.Sub(l.touches[1].At) >= clock.Report.Of(l.timeout) {
 		l.touches = l.touches[1:]
@@ -553,8 +552,8 @@ func (l *link) touch(now clock.Stamp) (touched clock.Stamp) {
 	if len(l.touches) > 0 && now.At.Sub(l.touches[0].At) >= clock.Report.Of(l.timeout) {
 		touched = l.touches[0]
 	}
-	// One stamp in T/32 is enough. Those kept are little older than T/8, so there is never more than a handful. A missing stamp
-	// makes a proof seem older than it is, never younger.
+	// One stamp in T/32 is enough. The stamps that are kept are hardly older than T/8, so there is never more than a handful. A missing
+	// stamp makes a proof seem older than it is, never younger.
 	if n := len(l.touches); n == 0 || now.At.Sub(l.touches[n-1].At) >= clock.Spacing.Of(l.timeout) {
 		l.touches = append(l.touches, now)
 	}

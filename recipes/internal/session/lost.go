@@ -22,11 +22,12 @@ func (s *Session) Gone() bool {
 }
 
 // CloseLost closes a lost session of the same client on the servers. It uses a connection of its own to the server of s. It
-// returns nil when that session is gone, closed or expired; it ends with ctx, or with s.
+// returns nil when the lost session is closed or expired; the attempt ends with ctx, or with s.
 //
 // CloseLost must resume the session before it closes it. If the closeSession does not arrive, the resumed session lives for
 // another timeout. So the two requests are sent together, with the shortest timeout that a server grants. (With SASL, the
-// closeSession is sent after the login.) After a failure the caller may try again, but not for long.
+// closeSession is sent after the login.) After a failure the caller may try again, but for a session timeout at most, because
+// a failed try may have resumed the session.
 func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout()/3)
 	defer cancel()

@@ -99,7 +99,7 @@ func (s *Session) Sync(ctx context.Context, path string) error {
 	return err
 }
 
-// op presents the identity. It is repeated when its answer was lost, as a read is.
+// op returns the operation that presents the identity. The operation is repeated if its answer was lost, as a read is.
 func (a Auth) op() *op {
 	return &op{name: "auth", code: wire.OpAuth, path: a.Scheme, request: a, pure: true}
 }
@@ -341,8 +341,8 @@ func (o *op) ask(c *call) *call {
 	return c
 }
 
-// submit hands calls to a connection, and waits for one if it is patient. They go out together, in this order and on one
-// connection, or not at all: submit fails only if nothing was sent.
+// submit hands calls to a connection, and waits for a connection if patient is true. The calls go out together, in this order and on
+// one connection, or not at all: submit fails only if nothing was sent.
 func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []*call, patient bool) error {
 	in := laneAny
 	for _, c := range calls {
@@ -367,7 +367,7 @@ func (s *Session) submit(ctx context.Context, o *op, frames []byte, calls []*cal
 			return nil
 		}
 		<-slots
-		s.noteDisconnect(l) // the goroutine that found it dead has not called noteDisconnect yet
+		s.noteDisconnect(l) // the goroutine that found the link dead has not called noteDisconnect yet
 	}
 }
 
@@ -396,7 +396,7 @@ func (s *Session) awaitLink(ctx context.Context, patient bool) (*link, error) {
 			return nil, s.disconnectedError(ctx)
 		case ended:
 			return nil, causeOf(ctx)
-		case err != nil: // first, because a lost session may still have its link
+		case err != nil: // before the link is used, because a lost session may still have its link
 			return nil, s.whyLost()
 		case l != nil:
 			return l, nil
@@ -448,10 +448,10 @@ func (s *Session) outcome(o *op, c *call) *OpError {
 	return s.newOpError(o, outcome, err)
 }
 
-// Confirm proves the session now, by a committed write: a transaction that only checks that paths exist (any version).
-// ZooKeeper takes it through the quorum like every multi, but it changes nothing, wakes no watcher and needs only READ. The
-// paths are the caller's own nodes: zk.ErrNoNode means that one is gone, ErrCannotHeartbeat that its ACL hides it from us.
-// After success, Deadline is at least T/2 after the moment Confirm was called (see Deadline for the exceptions).
+// Confirm proves the session now, by a committed write: a transaction that only checks that paths exist (any version). ZooKeeper
+// takes it through the quorum like every multi, but it changes nothing, wakes no watcher and needs only READ. The paths are the
+// caller's own nodes: zk.ErrNoNode means that a node is gone, ErrCannotHeartbeat that a node's ACL hides it from us. After success,
+// Deadline is at least T/2 after the moment Confirm was called (see Deadline for the exceptions).
 func (s *Session) Confirm(ctx context.Context, paths ...string) error {
 	return s.confirm(ctx, laneAny, paths...)
 }

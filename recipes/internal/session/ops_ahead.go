@@ -30,7 +30,7 @@ func (s *Session) ReadAhead(ctx context.Context, reads Reads) Ahead {
 	for _, path := range reads.Exists {
 		b.add(read(wire.OpExists, path))
 	}
-	// Each read is sent when it is asked for, and reports its error then.
+	// If the batch is not sent, each read is sent when it is asked for, and reports its error then.
 	if b.Send(ctx) != nil {
 		return Ahead{Session: s}
 	}

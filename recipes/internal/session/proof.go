@@ -17,7 +17,7 @@ import (
 // 5.82 s that they held one lock.
 type proof struct {
 	sent    clock.Stamp // when the write was sent
-	touched clock.Stamp // when the newest frame was sent, of those sent at least T/8 before the write; see link.touch
+	touched clock.Stamp // of the frames sent at least T/8 before the write, when the newest was sent; see link.touch
 }
 
 // deadline is the time before which no server expires the session, with T for the session timeout.
@@ -26,8 +26,9 @@ func (p proof) deadline(t, slept time.Duration) time.Time {
 	// The session lives until T after touched:
 	//  1. It lived when the write was sent: a leader processes a write only while the session is alive. But a write that a follower
 	//     forwards does not extend the session.
-	//  2. Every half tick, at most T/8 because T >= 4 ticks, a follower tells the leader which sessions it has heard from. The two
-	//     talk in order. So when the leader got the write, it knew what the follower had heard until T/8 before the write.
+	//  2. Every half tick, at most T/8 because T >= 4 ticks, a follower tells the leader which sessions it has heard from. Its
+	//     messages arrive in order. So when the leader got the write, it knew what the follower had heard until T/8 before the
+	//     write.
 	//
 	// Chain is T less a sixteenth, which allows for clocks that run at different rates.
 	chain := p.touched.After(clock.Chain.Of(t), slept)
@@ -94,7 +95,7 @@ func (s *Session) reassure() {
 	}
 }
 
-// readClock reads the clock: the time, and into slept the machine's sleep. mu is held.
+// readClock reads the clock. It returns the time, and stores the machine's sleep in the field slept. mu is held.
 func (s *Session) readClock() (now time.Time) {
 	now = time.Now()
 	s.slept = s.clock.Slept(now)
@@ -106,7 +107,7 @@ func (s *Session) readClock() (now time.Time) {
 type schedule struct {
 	beat    time.Time // a heartbeat is due: T/6 after the last commit, at once while the session is suspect
 	doubt   time.Time // the session becomes suspect: by silence or, while something is held, by the lack of commits
-	another time.Time // this server answers but commits nothing, as a follower does that has lost its leader: another one is tried
+	another time.Time // this server answers but commits nothing, as a follower without its leader does: another server is tried
 	silent  time.Time // the connection counts as dead: nothing sent within the last 2T/3 has been answered
 	lost    time.Time // the session counts as lost
 }
@@ -174,11 +175,10 @@ type heldThing struct {
 // Confirm of one of the held paths that still exist, in turn. The session is lost when Deadline passes.
 //
 // The session calls onLoss with Session.Err when it is lost, on the goroutine that finds the loss. The call comes before any
-// operation fails because of that, and before a closeSession is sent. It calls onLoss with zk.ErrNoNode when a heartbeat finds
-// that a path is gone.
-// No mutex is held then, so onLoss may use the Client. It must not block or operate on the session: the session, the next one and
-// Client.Close wait for it. onLoss may be nil. It is not called after release, or when Hold fails. The caller must call release;
-// calling it again does nothing.
+// operation fails because of the loss, and before a closeSession is sent. It calls onLoss with zk.ErrNoNode when a heartbeat finds
+// that a path is gone. No mutex is held then, so onLoss may use the Client. It must not block or operate on the session: the
+// session, the next one and Client.Close wait for it. onLoss may be nil. It is not called after release, or when Hold fails. The
+// caller must call release; calling it again does nothing.
 func (s *Session) Hold(ctx context.Context, onLoss func(error), paths ...string) (release func(), err error) {
 	if len(paths) == 0 {
 		return func() {}, s.Err()
@@ -252,7 +252,7 @@ func (s *Session) watchClock() {
 			return
 		}
 		s.mu.Lock()
-		// A deadline that moves nearer during this look causes another look.
+		// With the field looks an hour ahead, hasten wakes this loop for any deadline that moves nearer during this look.
 		s.looks = time.Now().Add(time.Hour)
 		s.mu.Unlock()
 		next := s.look()
@@ -276,7 +276,7 @@ func (s *Session) look() (next time.Time) {
 		defer s.mu.Unlock()
 		return time.Now().Add(s.timeout)
 	}
-	// The gravest first: when look comes late, in a program that was stopped, several deadlines may have passed.
+	// Check the gravest deadline first: when look comes late, in a program that was stopped, several deadlines may have passed.
 	now := s.readClock()
 	x := s.schedule()
 	if !now.Before(x.lost) {
@@ -301,7 +301,7 @@ func (s *Session) look() (next time.Time) {
 		s.lose(errDoubt)
 		return now
 	}
-	dead := s.link // the link to fail is the one judged here: by then s.link may be the next one
+	dead := s.link // keep the link that is judged here: when it is failed below, s.link may be its successor
 	var beat *heldThing
 	if dead != nil && now.Before(x.silent) && (now.Before(x.another) || s.hosts.Size() == 1) {
 		// dueHeartbeat is called only if the link lives: the node that it returns must get a heartbeat.

@@ -10,7 +10,7 @@ import (
 // rawWriter writes to the socket of a plain TCP connection, as much as the socket takes without waiting. One goroutine uses it at a time.
 type rawWriter struct {
 	conn  syscall.RawConn
-	write func(fd uintptr) bool // writes out; made once, so that now allocates nothing
+	write func(fd uintptr) bool // writes the field out; made once, so that the method now allocates nothing
 	out   []byte
 	n     int
 }
@@ -33,7 +33,8 @@ func newRawWriter(conn net.Conn) *rawWriter {
 	return w
 }
 
-// now returns how many bytes it has written. It ignores errors: the goroutine that writes the rest will meet them.
+// now writes as much of b as the socket takes, and returns how many bytes. It ignores errors: the goroutine that writes the rest will
+// meet them.
 func (w *rawWriter) now(b []byte) int {
 	w.out, w.n = b, 0
 	_ = w.conn.Write(w.write)

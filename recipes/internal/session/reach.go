@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// WhileReachable returns a ctx for a call that must not wait long for a connection. It ends with ErrUnreachable as its cause when
-// there has been no connection for a sixth of the session timeout. If the session is over, that time begins with the present
-// attempt at the next session, or now if there is none. An earlier attempt says nothing about the servers now. The caller must
-// call the function stop.
+// WhileReachable returns a ctx for a call that must not wait long for a connection. The context ends with ErrUnreachable as its
+// cause when there has been no connection for a sixth of the session timeout. If the session is over, that time begins with the
+// present attempt at the next session, or now if there is none. An earlier attempt says nothing about the servers now. The caller
+// must call the function stop.
 func (c *Client) WhileReachable(ctx context.Context) (reachable context.Context, stop context.CancelFunc) {
 	r := &reach{client: c}
 	r.ctx, r.end = context.WithCancelCause(ctx)
@@ -23,7 +23,7 @@ type reach struct {
 	client *Client
 	ctx    context.Context
 	end    context.CancelCauseFunc
-	since  time.Time // since when there has been no connection, as far as that counts here; zero while there is one
+	since  time.Time // when the connection was lost, or the present attempt at a session began; zero while there is a connection
 	mu     sync.Mutex
 	timer  *time.Timer // nil until there is something to wait for
 }
@@ -52,7 +52,7 @@ func (r *reach) stop() {
 }
 
 // nextLook returns how long to wait for a connection, if there is none, or when to ask again, if there is one. Its error says
-// that there has been none for too long.
+// that there has been no connection for too long.
 func (r *reach) nextLook() (time.Duration, error) {
 	s, dialing := r.client.current() // current begins to dial if no attempt is under way
 	newest := r.client.Newest()

@@ -33,7 +33,7 @@ type State int
 const (
 	// StateActive: connected, and a server has answered recently.
 	StateActive State = iota
-	// StateSuspect: nothing proves that the session is alive, but the local deadline has not passed: it may be alive, and what is
+	// StateSuspect: nothing proves that the session is alive, but the local deadline has not passed: the session may be alive, and what is
 	// held is still held. While something is held, only a committed write leads back to StateActive.
 	StateSuspect
 	// StateLost: the session is over. This state is final.
@@ -59,26 +59,26 @@ type Session struct {
 	hosts  *servers.Rotation
 	clock  clock.Clock
 	log    *journal.Journal
-	live   context.Context    // the context of all that makes connections
-	end    context.CancelFunc // ends live, for good; the present link lives on
+	live   context.Context    // the context under which connections are made
+	end    context.CancelFunc // cancels the context live for good; the present link goes on
 	ready  chan struct{}      // closed: the session is granted
 	done   chan struct{}
 	joined chan struct{} // closed: stayConnected has ended, and so have all goroutines that the field running counts
 	ended  chan struct{} // closed: the servers confirmed the end of the session
 	kick   chan struct{} // wakes watchClock
 
-	// stayConnected waits for it at the end. Code that adds to it holds mu of a session that is not lost, or mu of a link that is not
-	// dead. So nothing is added any more when stayConnected begins to wait.
+	// At its end stayConnected waits for running. Code that adds to running holds mu of a session that is not lost, or mu of a link that
+	// is not dead. So nothing is added any more when stayConnected begins to wait.
 	running sync.WaitGroup
 
-	// A slot is taken by each request, or batch of requests, that no server has answered yet.
+	// Each request, or batch of requests, that no server has answered yet takes a slot.
 	slots        [lanes]chan struct{}
 	keepsWatches atomic.Bool  // a server does not know removeWatches
 	id           atomic.Int64 // 0 until it is granted
-	zxid         atomic.Int64 // the newest we have seen, for connect requests: a server that has not seen it refuses us
+	zxid         atomic.Int64 // the newest zxid that we have seen; connect requests carry it, and a server that has not seen it refuses us
 
 	mu       sync.Mutex
-	password Secret // with the id it is all that is needed to resume the session, or to close it
+	password Secret // id and password suffice to resume the session, or to close it
 	timeout  time.Duration
 	state    State
 	err      error
@@ -93,9 +93,9 @@ type Session struct {
 	slept    time.Duration // the machine's sleep, as last read
 	looks    time.Time     // when watchClock looks next
 	holds    []*heldThing
-	next     []*heldThing // those of Ready: they carry heartbeats, and no deadline applies
+	next     []*heldThing // the things of Ready: they carry heartbeats, and no deadline applies
 	beating  bool
-	nextBeat time.Time           // no heartbeat is sent before this time, so failed ones are not repeated too fast
+	nextBeat time.Time           // no heartbeat is sent before this time, so failed heartbeats are not repeated too fast
 	watches  map[watchKey]*Watch // the newest watch of each node, which is linked to the others
 }
 
@@ -229,11 +229,11 @@ func (s *Session) trace(what EventType, took time.Duration, err error) {
 	}
 }
 
-// lose ends the session, once. It calls the lost callbacks of all holds before it returns, before any operation fails because of
-// the loss, and before it tells the servers. It waits only for the callbacks.
+// lose ends the session, once. It calls the callbacks of all holds (onLoss of Hold) before it returns, before any operation fails because
+// of the loss, and before it tells the servers. It waits only for the callbacks.
 //
-// While something is held, it does not tell the servers, because the work under the lost lease has not ended yet. If the client
-// was closed, it tells them. See CloseLost.
+// If something is held, it does not tell the servers, because the work under the lost lease has perhaps not ended yet: see CloseLost. If
+// the client was closed, it tells them in any case.
 func (s *Session) lose(cause error) {
 	s.mu.Lock()
 	if s.state == StateLost {
@@ -255,7 +255,7 @@ func (s *Session) lose(cause error) {
 		patience = 0
 	}
 	s.mu.Unlock()
-	defer func() { // also if a callback panics: a link that lived on would be pinged, and so keep all locks held
+	defer func() { // also if a callback panics: a link that lived on would send pings, and so keep all locks held
 		close(s.done)
 		s.end()
 		s.fireAll(zk.EventNotWatching)
@@ -278,8 +278,8 @@ func (s *Session) lose(cause error) {
 	}
 }
 
-// farewellTime is how long an ended session may take to send its closeSession and see it answered. It does not apply if Close waits for
-// that on behalf of others.
+// farewellTime is how long an ended session may take to send its closeSession and see it answered. If Close ends a session that holds
+// something, the session timeout applies instead.
 const farewellTime = time.Second
 
 // acceptGrant decides about the session that a server offers on l. If g is another session than before, s is over: requests that were
@@ -315,7 +315,7 @@ func (s *Session) acceptGrant(g wire.Grant, l *link) error {
 		s.authenticate(l)
 		s.trace(EventConnected, 0, nil)
 	}
-	// While something is held, only a commit does this: the server may answer but commit nothing.
+	// While something is held, only a commit makes the session active: the server may answer but commit nothing.
 	if len(s.holds) == 0 {
 		s.move(StateActive)
 	}
@@ -396,8 +396,8 @@ func (s *Session) shutdown(cause error) error {
 		uint64(s.ID()), s.hosts.Report(), s.timeout)
 }
 
-// Addresses returns the addresses of a host, as the session itself would find them. It returns only the host if that takes longer than ctx
-// allows.
+// Addresses returns the addresses of a host, as the session itself would find them. It returns only the host if the lookup takes longer
+// than ctx allows.
 func (s *Session) Addresses(ctx context.Context, host string) []string {
 	return s.hosts.Book.Lookup(ctx, host)
 }
@@ -434,8 +434,8 @@ func (s *Session) ReadOnly() bool { return s.client.cfg.ReadOnly }
 // Zxid returns the newest transaction that a server has reported to this session.
 func (s *Session) Zxid() int64 { return s.zxid.Load() }
 
-// ShortestTimeout returns the shortest session timeout the server grants, in milliseconds; 0 when it does not answer. It opens a session
-// that asks for one millisecond, and sends a closeSession right after the connect request.
+// ShortestTimeout returns the shortest session timeout the server grants, in milliseconds; 0 if the server does not answer. It opens a
+// session that asks for one millisecond, and sends a closeSession right after the connect request.
 func (s *Session) ShortestTimeout(ctx context.Context) (ms int) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -484,17 +484,17 @@ type Client struct {
 	book    *servers.Book
 	log     *journal.Journal
 	joined  chan struct{}   // closed when Close is done
-	live    context.Context // ends, with mu held, when Close begins; background dialling runs under it
+	live    context.Context // a context that ends, with mu held, when Close begins; background dialling runs under it
 	end     context.CancelFunc
 	slept   func() time.Duration                   // tests say here how long the machine has been suspended
 	preempt func()                                 // tests hook in here: the scheduler may stop a goroutine that is about to write a request
-	jitter  func(most time.Duration) time.Duration // a random time up to most
+	jitter  func(most time.Duration) time.Duration // returns a random time that is not longer than most
 	tls     tlsSource
 
 	mu      sync.Mutex
 	session *Session       // the newest
-	dialing *dialling      // the attempt at the next, while it is under way
-	running sync.WaitGroup // dialling and lost sessions not yet joined
+	dialing *dialling      // the attempt at the next session, while it is under way
+	running sync.WaitGroup // counts the calls of redial under way
 }
 
 // Source hands out sessions to package inspect, which package recipes imports. It is a *recipes.Client, which embeds a
@@ -518,7 +518,7 @@ func Live(ctx context.Context, from Source) (*Session, error) { return from.hand
 type dialling struct {
 	done    chan struct{}
 	since   time.Time
-	session *Session // to be granted; it lives if the attempt ends with a nil err
+	session *Session // the session to be granted; it is live if the attempt ends with a nil err
 	err     error
 }
 
@@ -700,7 +700,7 @@ func (c *Client) SetServers(list []string) error {
 	}
 	c.servers.Replace(names)
 	if s := c.Newest(); s != nil {
-		s.wake() // one that is being dialled finds the new list at its first look at the clock
+		s.wake() // a session that is being dialled finds the new list at its first look at the clock
 	}
 	return nil
 }
@@ -751,8 +751,9 @@ func (c *Client) redial(d *dialling, old *Session) {
 	close(d.done)
 }
 
-// Close ends the client. It loses the session with ErrClosed, which calls the callbacks given to Session.Hold, closes the session
-// on the servers, and joins every goroutine. recipes.Client.Close says what an error means, and how long that may take.
+// Close ends the client. It loses the session with ErrClosed, which calls the callbacks given to Session.Hold, closes the session on the
+// servers, and joins every goroutine, except that of a Dialer that does not obey its context. recipes.Client.Close says what an error
+// means, and how long that may take.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	again := c.live.Err() != nil

@@ -20,7 +20,7 @@ type Watch struct {
 	s    *Session
 	key  watchKey
 	c    chan struct{}
-	call func() // instead of closing c
+	call func() // if not nil, it is called instead of closing c
 	// A zk.EventType once the watch has fired: set before c is closed, or before call is called.
 	kind atomic.Int32
 
@@ -44,8 +44,8 @@ func (w *Watch) Path() string { return w.key.path }
 // OfChildren reports whether the watch is on the list of the node's children rather than on its data.
 func (w *Watch) OfChildren() bool { return w.key.child }
 
-// Stop ends the watch without closing C. The caller must stop each watch, whether it has fired or not; stopping it again does
-// nothing. The watch on the server stays, and the next one of that node shares it.
+// Stop ends the watch without closing C. The caller must stop each watch, whether it has fired or not; stopping it again does nothing. The
+// watch on the server stays, and the next Watch of that node shares it.
 func (w *Watch) Stop() {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
@@ -56,8 +56,8 @@ func (w *Watch) Stop() {
 // Watch of this session is on that node. It waits for nothing. No other Watch loses the server's watch that it shares:
 //
 //  1. Remove submits its request while it holds the mutex under which it took out the last Watch. So a read that sets a watch has either
-//     listed its Watch earlier, or is sent later on the same connection.
-//  2. Servers obey a connection in order.
+//     attached its Watch earlier, and Remove sends nothing; or the read is sent after the removal.
+//  2. Servers execute the requests of a connection in order.
 //  3. A new connection has no watches to remove.
 //
 // An event that the server sent before the removal may make a later Watch fire without a change.
@@ -75,7 +75,7 @@ func (w *Watch) Remove() {
 	}
 }
 
-// stop takes w out of the list of those on its node, and reports whether it was the last there. mu is held.
+// stop takes w out of the list of the watches on its node, and reports whether w was the last there. mu is held.
 func (w *Watch) stop() (last bool) {
 	if !w.listed {
 		return false
@@ -145,12 +145,13 @@ func (s *Session) readWatched(ctx context.Context, o *op, call func()) (*wire.Re
 	return r, w, err
 }
 
-// SetWatches watches the data of some nodes as GetCalled does, and the lists of children of others as ChildrenCalled does. It is one
-// request, which reads nothing. It returns the watches in that order. Each runs call, as a watch of GetCalled does. A watch fires at once if its
-// node is missing, or was changed after zxid. ZooKeeper's clients restore watches with this request after a reconnect (DataTree.setWatches).
+// SetWatches watches the data of some nodes as GetCalled does, and the lists of children of others as ChildrenCalled does. It sends one
+// request, which reads nothing. It returns the watches on data, and after them the watches on children. Each watch calls call, as a watch
+// of GetCalled does. A watch fires at once if its node is missing, or was changed after zxid. ZooKeeper's clients restore watches with this
+// request after a reconnect (DataTree.setWatches).
 //
-// Not guaranteed: an event from a node that the session may not read. Servers set that watch without an error, and send
-// nothing (CVE-2024-23944).
+// Not guaranteed: an event from a node that is hidden from the session. Servers set that watch without an error, and send nothing
+// (CVE-2024-23944).
 func (s *Session) SetWatches(ctx context.Context, zxid int64, data, children []string, call func()) ([]*Watch, error) {
 	r := &setWatches{since: zxid, keys: make([]watchKey, 0, len(data)+len(children)), data: len(data)}
 	for _, path := range data {
@@ -176,9 +177,9 @@ func (s *Session) SetWatches(ctx context.Context, zxid int64, data, children []s
 	return all, nil
 }
 
-// attach registers a watch before the read, so no change is missed. The read sets the watch on the server, or shares the one already set.
-// An event after the read reaches w. The server forgets its watches when the connection ends; after the reconnect w is woken. Spurious wake-ups
-// are possible.
+// attach registers a watch before the read, so no change is missed. The read sets the watch on the server, or shares the watch that is
+// already set. An event after the read reaches w. The server forgets its watches when the connection ends; after the reconnect w is woken.
+// Spurious wake-ups are possible.
 func (s *Session) attach(k watchKey, call func()) *Watch {
 	w := &Watch{s: s, key: k, call: call}
 	if call == nil {
@@ -203,7 +204,7 @@ func (s *Session) fireAt(k watchKey, t zk.EventType) {
 }
 
 // fireAll wakes every waiter: after a reconnect because the new connection has no watches, after a loss because no further event will come.
-// Watches are not set again on the new connection: a waiter that goes on waiting reads, and that sets one.
+// Watches are not set again on the new connection: a waiter that goes on waiting reads the node again, and the read sets a watch.
 func (s *Session) fireAll(t zk.EventType) {
 	s.mu.Lock()
 	all := s.watches

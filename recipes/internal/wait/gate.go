@@ -14,15 +14,17 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// serve waits, as the first at the gate, until the permits are free. One transaction takes them and deletes the place at the
-// gate.
+// serve waits until the permits are free; our node is the first at the gate. One transaction takes the permits and deletes the
+// place at the gate.
 //
-// Callers that poll cannot keep the first waiting. With L declared permits it waits for 2L releases at most, and each waiter
-// behind it for 2L more:
-//  1. It counts only permits that existed when it became the first (known). No other client takes permits through the gate meanwhile. A
-//     client that creates some directly finds our place in its listing and withdraws them. So at most L of the counted permits are held.
-//  2. After take it waits for older direct permits. Their clients withdraw these too if they saw our place at the gate. Permits stay only
-//     if their client listed the gate after our transaction had deleted our place. Of the permits that stay, at most L are granted.
+// Callers that poll cannot keep the first waiter waiting for ever. With L declared permits it waits for at most 2L releases,
+// and each waiter behind it for 2L more:
+//  1. serve counts only the permits that existed when our node became the first (known). No other client takes permits through
+//     the gate meanwhile. A client that creates permits directly finds our place in its listing and withdraws the permits. So
+//     at most L of the counted permits are held.
+//  2. After take, our permits wait for older permits that other clients created directly. A client that saw our place at the
+//     gate withdraws its permits. Permits stay only if their client listed the gate after our transaction had deleted our
+//     place. Of the permits that stay, at most L are granted.
 //
 // For Curator's clients see Call.look of package lock.
 func (w *waiter) serve(ctx context.Context) (Grant, error) {
@@ -33,7 +35,7 @@ func (w *waiter) serve(ctx context.Context) (Grant, error) {
 			return Grant{}, err
 		}
 		children, change, err := znode.ChildrenCalledPersistent(ctx, w.Owner.Session, permits, w.waker())
-		if znode.IsNoNode(err) && w.Node().Key != nil { // no permit exists: take creates the node of the permits
+		if znode.IsNoNode(err) && w.Node().Key != nil { // no permit exists: take creates the parent of the permits
 			err, w.Node().Key.Made[1] = nil, false
 		}
 		if err != nil {
@@ -54,7 +56,8 @@ func (w *waiter) serve(ctx context.Context) (Grant, error) {
 			}
 			continue
 		}
-		// line is not empty: otherwise Possible would have refused.
+		// line is not empty: a call that does not fit without permits ahead wants more than the limit, and Possible has refused
+		// it.
 		if err = w.mayWait(permits, &Verdict{Position: len(line), first: &line[0]}); err == nil {
 			w.identify(ctx)
 			_, err = w.Next(ctx, change)
@@ -75,17 +78,17 @@ func (w *waiter) explainMisplaced(err error) error {
 }
 
 // take exchanges our place at the gate for permits, in one transaction. Then it waits among the permits: other clients may have
-// created permits directly since we counted. If so, our last permit is beyond the limit until enough older ones have gone. If
-// taken is false without an error, the caller looks again.
+// created permits directly since we counted. If so, our last permit is beyond the limit until enough older permits have gone.
+// If taken is false without an error, the caller looks again.
 func (w *waiter) take(ctx context.Context, try *retry.Tries) (g Grant, taken bool, err error) {
 	e, err := w.Opened.Entry(w.Handle.Decides())
 	if err != nil {
 		return Grant{}, false, err
 	}
-	// Any write to the declaration makes this check fail, because it may have lowered the limit.
+	// This check fails after any write to the declaration, because such a write may have lowered the limit.
 	limit := &zk.CheckVersionRequest{Path: w.Declared.Path, Version: w.Declared.Version}
 	t := &znode.Txn{Owner: w.Owner, Born: e.Nodes, Gone: w.Nodes, With: []any{limit}}
-	if n := w.Node().Key; n != nil { // the key's node exists as long as our place at the gate does
+	if n := w.Node().Key; n != nil { // the key's node exists as long as our place at the gate exists
 		t.With = nil // the key's own operations check the declaration of its family
 		n.Family, n.Needed = w.Declared.OfFamily(), len(n.Dirs)-1
 		t.Keys = append(t.Keys, n)
@@ -115,7 +118,7 @@ func (w *waiter) take(ctx context.Context, try *retry.Tries) (g Grant, taken boo
 	case znode.IsNoNode(err):
 		return Grant{}, false, w.explainMisplaced(err)
 	case errors.Is(err, zk.ErrBadVersion):
-		w.Reader.Outdated(w.Declared) // the event of that write came before this answer, unless it was lost
+		w.Reader.Outdated(w.Declared) // usually the watch has fired before this answer; if its event was lost, renew reads again because of this call
 		return Grant{}, false, w.renew(ctx)
 	}
 	worth := func(err error) bool { return znode.DidNothing(err) || errors.Is(err, session.ErrThrottled) }

@@ -16,19 +16,19 @@ import (
 // moment is the time after which a waiter reads who holds: most waits are over by then.
 const moment = 100 * time.Millisecond
 
-// Next waits until the caller should look again, and returns the event that says so. watch is on the contender in the way; it may
-// be nil. Next returns the event of watch. It returns zk.EventNotWatching after an event of way.before, a change of the
-// declaration, or, if watch is nil, an event of our own node. It fails when our node was deleted or revoked, when the declaration
-// refuses us, when the session is lost, or when ctx ends. After a session timeout without news it reads the nodes, because a
-// server can forget a watch.
+// Next waits until the caller should look again. The parameter watch is on the contender or the queue that we wait for; it may be
+// nil. Next returns the event of watch. It returns zk.EventNotWatching after an event of way.before, a new declaration, or a poll
+// that found a change. If watch is nil, it also returns that after an event of our own node. It fails when our node was deleted or
+// revoked, when the declaration refuses us, when the session is lost, or when ctx ends. After a session timeout without an event
+// it reads the nodes, because a server can forget a watch.
 //
-// Watches only wake Next (waker). Before it waits it checks all of them, so it misses none.
+// Watches only wake Next (waker). Before Next waits it checks all watches, so it misses no event.
 func (w *waiter) Next(ctx context.Context, watch *session.Watch) (zk.EventType, error) {
 	var silence *time.Ticker
 	var silent <-chan time.Time
-	// Our own node and the holder's node are not read in the first moment, because most waits are over by then. The reads cost two
-	// requests and an event. They are not needed: the answer to the create has shown that our node is ours. If the queue is long,
-	// or if we are next, our node is watched at once: see prove.
+	// Our own node and the holder's node are not read before the time moment has passed, because most waits are over by then. The
+	// reads would cost two requests and an event. They are not needed: the answer to the create has shown that our node is ours.
+	// If the queue is long, or if we are next, our node is watched at once: see prove.
 	early := watch != nil && !w.waitedLong && w.Node().Czxid != 0 && !w.isNext
 	for {
 		switch {
@@ -70,7 +70,7 @@ func (w *waiter) Next(ctx context.Context, watch *session.Watch) (zk.EventType, 
 			}
 		case <-w.Declared.Changed:
 			return zk.EventNotWatching, w.renew(ctx)
-		case <-w.Declared.Dropped(): // the declaration may have changed, and another call saw that first
+		case <-w.Declared.Dropped(): // the declaration may have changed, and another call saw the change first
 			was := w.Declared.Mzxid
 			// On a new connection, watch has fired. Its event is no proof on the new connection, so the caller lists (see prove).
 			if err := w.renew(ctx); err != nil || w.Declared.Mzxid != was || watch != nil && watch.Event() != 0 {
@@ -87,7 +87,7 @@ func (w *waiter) Next(ctx context.Context, watch *session.Watch) (zk.EventType, 
 func (w *waiter) poll(ctx context.Context, watch *session.Watch) (look bool, err error) {
 	switch {
 	case watch != nil && !w.waitedLong:
-		w.waitedLong = true // it decides how many requests are sent, and no grant
+		w.waitedLong = true // waitedLong only saves requests; no grant depends on it
 		if w.way.looked && w.unreadableAhead(ctx) {
 			return true, nil
 		}
@@ -96,25 +96,25 @@ func (w *waiter) poll(ctx context.Context, watch *session.Watch) (look bool, err
 		if err := w.own.Exists(ctx); err != nil {
 			return false, w.TimedOut(ctx, err)
 		}
-	case watch.OfChildren(): // a listing will show changes
+	case watch.OfChildren(): // the caller lists, and the listing shows the changes
 		return true, nil
-	default: // other errors are ignored: they come again at the next reconnect or look
-		// A server that lost this event may also have lost the event of our own node. So no grant rests on this read: the caller
-		// lists.
+	default: // errors of this read are ignored: they come again at the next reconnect or look
+		// A server that lost the event of the deletion may also have lost the event of our own node. So no grant rests on this
+		// read: the caller lists.
 		stat, err := w.Owner.Session.Exists(ctx, watch.Path())
 		return err == nil && stat == nil, nil
 	}
 	return false, nil
 }
 
-// watchAhead watches the contender that v names. It watches the queue if v names none, or one that we may not read. If the queue
-// has changed since, it sets no watch and returns no error. The result held reports whether the contender's mark says that it
-// holds.
+// watchAhead watches the contender that v names. If v names no contender, or a contender that is hidden from us, watchAhead
+// watches the queue. If the queue has changed since the verdict v, it sets no watch and returns no error. The result held reports
+// whether the contender's mark says that the contender holds.
 func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err error) {
 	dir := w.Node().Dir
 	path := kind.JoinPath(dir, v.Behind)
-	// The watch on the contender in the way is kept, unless it had fired before the listing. If it has fired since for a
-	// deletion, Next returns that. If the session has reconnected since, the declaration's watch has fired too: see prove.
+	// The watch on the contender in the way is kept if it has not fired. If it has fired for a deletion, it is kept too, and Next
+	// returns that event. If the session has reconnected since the listing, the declaration's watch has fired too: see prove.
 	if b := w.way.behind; b != nil {
 		if t := b.Event(); b.Path() != path || t != 0 && t != zk.EventNodeDeleted {
 			w.way.behind = znode.Stop(b)
@@ -134,7 +134,7 @@ func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err err
 			w.noteHolderData(data)
 		}
 		if !errors.Is(err, zk.ErrNoAuth) {
-			w.way.behind = behind                       // safety: its deletion is the departure that admits us
+			w.way.behind = behind                       // safety: the deletion that this watch reports is the departure that admits us
 			return !v.head && znode.SaysHeld(data), err // at the front of the queue the mark does not matter
 		}
 	}
@@ -142,7 +142,7 @@ func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err err
 }
 
 // watchQueue watches the queue. The same request lists the queue. If that listing differs from the verdict, the watch is stopped,
-// because it would report only later changes.
+// because the watch would report only later changes.
 func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
 	children, queue, err := znode.ChildrenCalledPersistent(ctx, w.Owner.Session, w.Node().Dir, w.waker())
 	if err != nil {
@@ -153,19 +153,19 @@ func (w *waiter) watchQueue(ctx context.Context, v *Verdict) error {
 		queue.Stop()
 		return nil
 	}
-	w.way.behind = queue // cost only: its event leads to a listing
+	w.way.behind = queue // this watch only saves requests: its event leads to a listing
 	return nil
 }
 
-// lookAhead watches elder, the contender ahead of our predecessor, which is at path. When elder goes, we list again. So the
-// listing happens while our predecessor holds, and not when the queue waits for us. It shows that our predecessor is the first.
-// Then its departure is all we need (see wayClear). This is for short queues: in a long one the predecessor's mark says that it
-// holds. No grant rests on this watch, because without it we list when the way is clear. The watch is on the children of elder,
-// so a mark written into its data wakes no waiter.
+// lookAhead watches the contender at the path elder, which is ahead of our predecessor at path. When that contender goes, we list
+// again. So the listing happens while our predecessor holds, and not when the queue waits for us. The listing shows that our
+// predecessor is the first. Then the departure of the predecessor is all we need (see wayClear). This is for short queues: in a
+// long queue the predecessor's mark says that it holds. No grant rests on this watch: without the watch, we list when the way is
+// clear. The watch is on the children of elder, so a mark written into the data of elder wakes no waiter.
 //
-// The first request also watches the predecessor, whose data are read later, and our own node. A grant without a listing needs
-// the watch on our own node (see prove). The request sets these two watches only if all clients may read our node: see
-// Session.SetWatches. A foreign predecessor can have another access list than ours; unreadableAhead finds that out.
+// The first request also watches the predecessor, whose data are read later, and our own node. A grant without a listing needs the
+// watch on our own node (see prove). The request sets these two watches only if the access list of our node lets all clients read
+// it: see Session.SetWatches. A foreign predecessor can have another access list than our node; unreadableAhead finds that out.
 func (w *waiter) lookAhead(ctx context.Context, path, elder string) {
 	k, way := w.Node(), &w.way
 	if way.before != nil && (way.before.Path() != elder || way.before.Event() != 0) {
@@ -179,21 +179,21 @@ func (w *waiter) lookAhead(ctx context.Context, path, elder string) {
 	if k.Czxid == 0 || data == nil && (way.behind == nil || way.before != nil) {
 		return
 	}
-	way.looked = true // cost only. Ask once: if a node was changed since our create, each such watch fires at once
+	way.looked = true // this field only saves requests: if a node was changed since our create, each further watch fires at once
 	set, err := w.Owner.Session.SetWatches(ctx, since, data, []string{elder}, w.waker())
 	if err != nil { // watchAhead reads the predecessor instead
 		return
 	}
 	if data != nil {
-		// Safety: wayClear relies on own.W. The request names the zxid of our create, so a change since our create fires a watch
-		// at once.
+		// Safety: wayClear relies on own.W. The request names the zxid of our create, so after a change since our create the watch
+		// fires at once.
 		w.own.W, way.behind = set[0], set[1]
 	}
-	way.before = set[len(data)] // cost only
+	way.before = set[len(data)] // this watch only saves requests
 }
 
-// unreadableAhead reports whether the watch of lookAhead will have no event, because the contender has gone or we may not read
-// it. Then the caller lists, and watches the queue instead.
+// unreadableAhead reports whether the watch of lookAhead will have no event, because the contender has gone or is hidden from us.
+// Then the caller lists, and watches the queue instead.
 func (w *waiter) unreadableAhead(ctx context.Context) bool {
 	path := w.way.behind.Path()
 	data, _, err := w.Owner.Session.Get(ctx, path)

@@ -14,13 +14,13 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A call passes through phases. Each has a type of its own, with what is known in that phase:
+// A call passes through phases. Each phase has a type, which has the facts known in that phase:
 //
 //	Opened     the lock is open: its declaration is read, in one session
 //	Place      our contenders are in its queue
-//	arrival    with listings of the queue made after their creation (package lock)
-//	waiter     waits there; it lives no longer than the call that waits
-//	admission  the queue admits us: how we know, and whether a write proves it
+//	arrival    a place, and listings of its queue that were made after its creation (package lock)
+//	waiter     waits at a place; it lives no longer than the call that waits
+//	admission  the queue admits us: how we know, and whether a write was committed with that
 //	Grant      the admission is proven; held.Hold makes a lock of it
 
 // Opened is a lock whose declaration is read.
@@ -39,16 +39,17 @@ type Opened struct {
 	Holder   *Rival // the first contender; nil if none is known
 }
 
-// listener receives what happens to a waiter, and makes the errors of waits that end. The call brings its listener: see Opened.
+// listener receives what happens to a waiter, and makes the errors of waits that end. The call is the listener: see
+// Opened.Listener.
 type listener interface {
-	Ahead(e *Place)                        // the call waits, or more is known of the contender ahead
-	Held(t *Opened) error                  // returns the error of a try
+	Ahead(e *Place)                        // the call waits, or more is known about the contender ahead
+	Held(t *Opened) error                  // returns the error of a Try that is not granted
 	TimedOut(t *Opened, cause error) error // returns the error of a wait that cause has ended
 	Left(undone <-chan struct{})           // a goroutine in the background deletes our nodes, and then closes undone
 	GoesOn(e *Place)                       // the place at the gate was exchanged for e
 }
 
-// TimedOut returns err. If ctx has ended, it returns an error that names the contender ahead.
+// TimedOut returns err if ctx has not ended. Otherwise it returns an error that names the contender ahead.
 func (t *Opened) TimedOut(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -74,7 +75,7 @@ func Obey(ctx context.Context, all ...*Opened) error {
 			if err := t.renew(ctx); err != nil {
 				return err
 			}
-			i = -1 // the others may have changed meanwhile
+			i = -1 // the other declarations may have changed meanwhile
 		}
 	}
 	return nil
@@ -98,7 +99,7 @@ func (e *Place) identify(ctx context.Context) {
 	}
 }
 
-// Entry prepares the nodes for a queue of the lock: one, or among permits one for each. They do not exist yet.
+// Entry prepares the nodes for a queue of the lock: one node, or among permits one for each permit. The nodes do not exist yet.
 func (t *Opened) Entry(in kind.Queue) (*Place, error) {
 	about := znode.HolderSelf(t.Handle.ID)
 	n := 1
@@ -120,19 +121,19 @@ func (t *Opened) Entry(in kind.Queue) (*Place, error) {
 	return &Place{t, in, nodes}, nil
 }
 
-// Place has the call's nodes in one queue: one, or among permits one for each. A call to a semaphore has a place at the gate
-// first, and then a place among the permits.
+// Place has the call's nodes in one queue: one node, or among permits one for each permit. A call that waits for permits first
+// has a place at the gate, and then a place among the permits.
 type Place struct {
 	*Opened
 	In    kind.Queue
-	Nodes []*znode.Node // the last one waits: when it is granted, all are
+	Nodes []*znode.Node // the last node waits: when it is granted, all nodes are
 }
 
 // Node returns the node that waits.
 func (e *Place) Node() *znode.Node { return e.Nodes[len(e.Nodes)-1] }
 
-// Seen records that the listing of v showed other contenders in the queue of a key. Then the client does not try to delete the
-// key's node when it leaves.
+// Seen records whether the listing of v showed other contenders in the queue of a key. If so, the transaction that deletes our
+// nodes leaves the key's node (deletesAll of package znode).
 func (e *Place) Seen(v *Verdict) {
 	if n := e.Node().Key; n != nil && v.total > len(e.Nodes) {
 		n.SeenOthers = true
@@ -142,7 +143,7 @@ func (e *Place) Seen(v *Verdict) {
 // AmongPermits reports whether the place is among the permits. Other clients count permits from their creation.
 func (e *Place) AmongPermits() bool { return e.Permits > 0 && !e.In.Gate }
 
-// Dirs returns the directories of the queues that decide: the place's own, and for permits also the gate's.
+// Dirs returns the directories of the queues that decide: the queue of the place, and for permits also the gate.
 func (e *Place) Dirs() []string {
 	dirs := []string{e.In.Dir(e.Handle.Path)}
 	if e.AmongPermits() {
@@ -163,14 +164,14 @@ func (e *Place) Exhausted() error {
 }
 
 // hasOurID reports whether the node has our ID. An inherited node may have the ID of another goroutine of this client. Then the
-// write that prove makes puts our ID in its place.
+// write that prove makes replaces that ID by ours.
 func (e *Place) hasOurID() bool { return e.Node().ID == e.Handle.ID }
 
 // Rival is a contender ahead of us. It does not change, because other goroutines read it.
 type Rival struct {
 	kind.Contender
 	Dir  string
-	data []byte // of its node; nil until it is read
+	data []byte // the data of its node; nil until they are read
 }
 
 func (r *Rival) path() string { return kind.JoinPath(r.Dir, r.Name) }
@@ -179,11 +180,11 @@ func (r *Rival) Party() kind.Party {
 	return kind.Party{Path: r.path(), Name: r.Name, GUID: r.GUID, Seq: r.Seq, Shared: r.Shared, Data: r.data}
 }
 
-// Handle says which lock a caller wants, and whether to read.
+// Handle says which lock a caller wants, and whether as a reader (Shared).
 type Handle struct {
 	declare.Name
 	Shared bool
-	ID     string // the name of the holder or waiter, in its nodes
+	ID     string // the name of the holder or waiter, written into its nodes
 }
 
 // Decides returns the queue that decides who holds.
@@ -214,19 +215,21 @@ func (q *Handle) Contender(s *znode.SessionNodes, d *declare.Declaration, in kin
 // Verdict is what a listing says about our node.
 type Verdict struct {
 	Granted  bool
-	Behind   string // the child to wait for; "" = any change
+	Behind   string // the child to wait for; "" means any change of the queue
 	before   string // the child ahead of Behind, if Behind is our predecessor
 	head     bool   // Behind is the front of the queue
 	Position int    // the number of contenders ahead
-	waiters  int    // the number ahead that are not granted
+	waiters  int    // the number of contenders ahead that are not granted
 	total    int    // the number of all contenders
 	first    *kind.Contender
 }
 
-// ErrNotListed: our own node is not in the list. It never means that the queue is empty; go-zookeeper's Lock wrongly takes it so.
+// ErrNotListed: our own node is not in the list. That never means that the queue is empty, as go-zookeeper's Lock wrongly
+// assumes.
 var ErrNotListed = errors.New("our contender is not in the queue")
 
-// Decide asks the kind about the contender called name among all those in its queue. A verdict is large, so callers provide it.
+// Decide asks the queue k about the contender called name among the children of the queue, and fills v. A Verdict is large, so
+// callers provide it.
 func (v *Verdict) Decide(k kind.Queue, p kind.Params, children []string, name string) error {
 	line, _ := kind.SortContenders(children) // foreign children do not count
 	i := slices.IndexFunc(line, func(c kind.Contender) bool { return c.Name == name })
@@ -258,8 +261,8 @@ var (
 	ErrTooManyPermits = errors.New("recipes: too many permits")
 )
 
-// Possible refuses more permits than are declared. A waiter calls it whenever it is not admitted, because the number may have
-// been lowered. Then its place, or its permits that are not granted, would keep all other contenders out.
+// Possible refuses more permits than are declared. A waiter calls Possible whenever it is not admitted, because the declared
+// number may have been lowered. A waiter that can never be granted would keep all other contenders out.
 func (t *Opened) Possible() error {
 	if t.Permits == 0 {
 		return nil

@@ -27,7 +27,7 @@ import (
 // errNotQueued: the session was lost before it was used for more than reading.
 var errNotQueued = errors.New("no place in the queue was asked for yet")
 
-// NotQueued marks err if the session was lost when it had only read: another try in the next session is safe.
+// NotQueued marks err if the session was lost when the call had only read: another try in the next session is safe.
 func NotQueued(err error) error {
 	if !errors.Is(err, session.ErrLost) {
 		return err
@@ -35,14 +35,14 @@ func NotQueued(err error) error {
 	return errs.Errorf("%w: %w", errNotQueued, err)
 }
 
-// DidNothing: nothing was done and another try may succeed.
+// DidNothing: nothing was done, and another try can succeed.
 func DidNothing(err error) bool {
 	return errors.Is(err, ErrNotApplied) || errors.Is(err, errNotQueued) && !errors.Is(err, session.ErrClosed) || session.Retryable(err)
 }
 
-// Unanswered: no server has answered an operation, and this side did not refuse to send it. A session repeats a read only a few times.
-// That is too little for a waiter: it must not lose its place because a network cuts every fourth connection. A server does not look at a
-// request that it sheds, so that is no reason to give up a place or a grant either.
+// Unanswered: no server has answered an operation, and this side did not refuse to send it. ErrThrottled counts as unanswered too: the
+// server did not look at the request, so the caller keeps its place or grant. A session repeats a read only a few times, too few for a
+// waiter: it must not lose its place because a network cuts every fourth connection.
 func Unanswered(err error) bool {
 	var op *session.OpError
 	switch {
@@ -91,8 +91,8 @@ func ListChildren(ctx context.Context, s *session.Session, dir string) (children
 	return children, err
 }
 
-// ListAll lists several nodes in one round trip, however often the answers are lost. With absent a missing node counts as empty: the gate
-// of a key is created when a caller has to wait.
+// ListAll lists several nodes in one round trip, however often the answers are lost. If the parameter absent is true, a missing node
+// counts as empty: the gate of a key is created only when a caller has to wait.
 func ListAll(ctx context.Context, s *session.Session, dirs []string, absent bool) ([][]string, error) {
 	b := s.Batch()
 	sent := make([]*session.Reply, len(dirs))
@@ -109,7 +109,7 @@ func ListAll(ctx context.Context, s *session.Session, dirs []string, absent bool
 	return lists, err
 }
 
-// ListAllAgain lists several nodes, one after the other: it is for lists that were lost.
+// ListAllAgain lists several nodes, one after the other. Callers use it when listings were lost.
 func ListAllAgain(ctx context.Context, s *session.Session, dirs []string, absent bool) (lists [][]string, err error) {
 	lists = make([][]string, len(dirs))
 	for i, dir := range dirs {
@@ -120,7 +120,7 @@ func ListAllAgain(ctx context.Context, s *session.Session, dirs []string, absent
 	return lists, nil
 }
 
-// GetCalledPersistent is GetCalled until it is answered.
+// GetCalledPersistent repeats Session.GetCalled until a server answers.
 func GetCalledPersistent(ctx context.Context, s *session.Session, path string, call func()) (data []byte, stat *zk.Stat, w *session.Watch, err error) {
 	for t := (retry.Tries{}); ; {
 		if data, stat, w, err = s.GetCalled(ctx, path, call); t.Over(ctx, s, Unanswered, &err) {
@@ -129,7 +129,7 @@ func GetCalledPersistent(ctx context.Context, s *session.Session, path string, c
 	}
 }
 
-// ChildrenCalledPersistent is ChildrenCalled until it is answered.
+// ChildrenCalledPersistent repeats Session.ChildrenCalled until a server answers.
 func ChildrenCalledPersistent(ctx context.Context, s *session.Session, path string, call func()) (children []string, w *session.Watch, err error) {
 	err = retry.Do(ctx, s, Unanswered, func() error {
 		children, _, w, err = s.ChildrenCalled(ctx, path, call)

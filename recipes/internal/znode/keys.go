@@ -17,22 +17,23 @@ import (
 
 // KeyNode has what one place in the queue of a key knows about the key's node and the children that its kind needs.
 //
-// The node of a key lives from its first contender to its last. Each life is a new node with its own czxid, and its contenders are
-// numbered from 0 again. Admission is as for a declared lock:
+// The node of a key lives from its first contender to its last. Each life is a new node with a czxid of its own, and its contenders are
+// numbered from 0 again. Admission is as safe as for a declared lock:
 //  1. No life ends while a contender is in it: this client and the servers' collector only use a delete that ZooKeeper refuses while the
 //     node has children. So contenders that exist at one moment are in one life, and a listing compares numbers of one life.
-//  2. Names are never used twice, and tokens are czxids, which grow. So the node that Lease.Multi checks, and a token, are of one life.
+//  2. Names of contenders are never used twice, and tokens are czxids, which grow. So Lease.Multi never meets a node of another life, and
+//     no token occurs in two lives.
 //  3. One transaction creates a set's contenders and the missing nodes of its keys. So two sets that wait for one key are in one life of
-//     its node. They have the same order in every queue that both are in (see MultiLock).
+//     the key's node. They have the same order in every queue that both are in (see MultiLock).
 //  4. No client is granted a key at the wrong place: see check.
 //
 // A client guesses which nodes exist, and learns from refusals (learn).
 type KeyNode struct {
 	Family     *Family  // what is declared for each key
 	Foreign    bool     // the node may have any access list
-	Dirs       []string // the node, and then its children
-	Made       []bool   // for each of Dirs: it is believed to exist
-	Needed     int      // how many of Dirs the place needs
+	Dirs       []string // the path of the node, and then those of its children
+	Made       []bool   // for each of Dirs: whether the node is believed to exist
+	Needed     int      // the place needs the first Needed of Dirs
 	SeenOthers bool     // another contender was seen in the queue
 }
 
@@ -49,9 +50,9 @@ func (n *KeyNode) creates(ops []any, made []bool) []any {
 	return ops
 }
 
-// check checks that the declaration of the family is the one that was read. A late transaction with a former path of the key may still
-// pass: a family that was destroyed and declared again starts at version 0. So waiter.prove looks whether the declaration has changed, and
-// then reads again where the key is. Txn.recheck deletes the late node.
+// check checks that the declaration of the family is the one that was read. A late transaction with a former path of the key can still
+// pass this check: a family that was destroyed and declared again starts at version 0. So waiter.prove looks whether the declaration has
+// changed, and if so, reads the path of the key again. Txn.recheck deletes the late node.
 func (n *KeyNode) check() *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: n.Family.Path, Version: n.Family.Version}
 }
@@ -90,8 +91,8 @@ func (n *KeyNode) noteListing(dir string, err error) {
 // anchorPrefix begins the names of anchors. Curator and kazoo sort such names behind all contenders.
 const anchorPrefix = "_key_"
 
-// anchor returns an ephemeral child that is no contender. It keeps the key's node in place until our transaction deletes it. An earlier
-// transaction of the same batch creates it: see sendAnchor.
+// anchor returns an anchor: an ephemeral child that is no contender. The anchor keeps the key's node in place until our transaction
+// deletes the anchor. An earlier transaction of the same batch creates the anchor: see sendAnchor.
 func (n *KeyNode) anchor(owner *SessionNodes) *Node {
 	for i := range n.Made {
 		n.Made[i] = n.Made[i] || i < n.Needed
@@ -103,7 +104,7 @@ func (n *KeyNode) anchor(owner *SessionNodes) *Node {
 	own.Made = slices.Clone(n.Made)
 	k := &Node{Owner: owner, Dir: dir, Prefix: name, ACL: n.Family.ACL, Flags: zk.FlagEphemeral, Key: &own,
 		Name: name, Path: kind.JoinPath(dir, name)}
-	k.freed.Store(true) // it is too brief to be booked
+	k.freed.Store(true) // an anchor lives so briefly that it does not count towards the session's limit of bytes
 	return k
 }
 
@@ -116,7 +117,7 @@ func (k *Node) isAnchor() bool {
 // key's nodes to exist. All versions fail only if another contender came and went between them.
 func (n *KeyNode) sendAnchor(b *session.Batch, k *Node) {
 	create := &zk.CreateRequest{Path: k.Path, Data: []byte{}, Acl: k.ACL, Flags: zk.FlagEphemeral}
-	for have := range n.Needed { // if so many nodes exist, this version creates the rest
+	for have := range n.Needed { // this version creates the rest if the first nodes, have of them, exist
 		made := make([]bool, len(n.Dirs))
 		for i := range have {
 			made[i] = true
@@ -169,12 +170,12 @@ func (n *KeyNode) existingPaths() (paths []string) {
 }
 
 // deletesAll reports whether the transaction that deletes our contenders also deletes the key's node. It does if, as far as this client
-// knows, no other contender was there, and the node and the sub-nodes it needs exist.
+// knows, no other contender was there, and the nodes that the place needs exist.
 func (n *KeyNode) deletesAll() bool {
 	return !n.SeenOthers && !slices.Contains(n.Made[:n.Needed], false)
 }
 
-// look asks for the stat of each node, children first. So a child that the servers' collector takes meanwhile is not counted as a
+// look asks for the stat of each node, children first. So a child that the servers' collector deletes meanwhile is not counted as a
 // contender.
 func (n *KeyNode) look(b *session.Batch) []*session.Reply {
 	looks := make([]*session.Reply, len(n.Dirs))
@@ -184,8 +185,8 @@ func (n *KeyNode) look(b *session.Batch) []*session.Reply {
 	return looks
 }
 
-// removeEmpty deletes the nodes, children first, unless looks show a contender in them. It is no error if one comes meanwhile. NoNode may
-// mean that the servers' collector took one of several, so the caller looks again.
+// removeEmpty deletes the nodes, children first, unless looks show a contender in them. It is no error if a contender comes meanwhile.
+// NoNode may mean that the servers' collector has deleted one of several nodes, so the caller looks again.
 func (n *KeyNode) removeEmpty(ctx context.Context, s *session.Session, looks []*session.Reply) error {
 	var paths []string
 	for i, r := range slices.Backward(looks) {
@@ -227,7 +228,7 @@ func (n *KeyNode) sweep(ctx context.Context, s *session.Session) error {
 
 // Family has what a client needs to create the nodes of keys, and to check them.
 type Family struct {
-	Path     string // its node, whose version every transaction checks
+	Path     string // the node of the family; every transaction checks its version
 	Version  int32
 	ACL      []zk.ACL // access list of contenders
 	NodeACL  []zk.ACL // access list of the nodes of keys

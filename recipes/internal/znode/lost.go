@@ -14,10 +14,10 @@ import (
 
 // lostSessions are the lost sessions that the servers have perhaps not ended yet. ClientNodes.mu guards them.
 //
-// A session that is lost by our clock lives on at the servers for up to its timeout, or longer if a server was restarted. So do its
-// contenders. This client does not wait: the first request of the next session deletes them by name. The client also closes the lost
-// session, because a create that a server executes late makes a node whose name the client does not know. That is safe: clear deletes
-// only nodes of our own, and only idle ones.
+// A session that is lost by our clock lives on at the servers for up to its timeout, or longer if a server was restarted. Its contenders
+// live on with it. This client does not wait: the first request of the next session deletes the contenders by name. The client also closes
+// the lost session, because a create that a server executes late makes a node whose name the client does not know. The deletions are safe:
+// clear deletes only our own nodes, and only those without work under them.
 type lostSessions []*SessionNodes
 
 // unclearedBy returns the lost sessions whose contenders session e has to delete. Either e has not done so yet, or more contenders may have
@@ -41,7 +41,7 @@ func (st *ClientNodes) nextToClear(e *SessionNodes) []*SessionNodes {
 		st.cleared = nil
 		return nil
 	}
-	// First set the field cleared: idleContenders looks for work later. If work ends after that look, WorkEnded resets the field.
+	// Set the field cleared before idleContenders looks for work. If work ends after that look, WorkEnded resets the field.
 	for _, lost := range todo {
 		lost.cleared = e
 	}
@@ -55,7 +55,7 @@ type orphan struct {
 	path, prefix string
 }
 
-// idleContenders returns the contenders without work under them; the result busy says that there are others. A lost session is granted
+// idleContenders returns the contenders without work under them; the result busy says that others have work. A lost session is granted
 // nothing more, so an idle contender stays idle.
 func (e *SessionNodes) idleContenders() (idle []orphan, busy bool) {
 	e.mu.Lock()
@@ -73,9 +73,9 @@ func (e *SessionNodes) idleContenders() (idle []orphan, busy bool) {
 	return idle, busy
 }
 
-// clear deletes the idle contenders of lost sessions. It closes the sessions without busy ones. A contender belongs to one session, and its
-// name has 122 random bits, so no other program's goes. (A process that was restored from a snapshot beside its original has the same
-// session: the two end each other's contenders.)
+// clear deletes the idle contenders of lost sessions. It closes each lost session that has no contender with work. A contender belongs to
+// one session, and its name has 122 random bits, so clear deletes no other program's contender. (A process that was restored from a
+// snapshot beside its original has the same session: the two end each other's contenders.)
 func (st *ClientNodes) clear(s *session.Session, todo []*SessionNodes) {
 	var named, unnamed []orphan
 	for _, lost := range todo {
@@ -111,7 +111,7 @@ func search(s *session.Session, orphans []orphan) (there []orphan) {
 	return there
 }
 
-// deleteOrphans deletes many orphans in one transaction. If that fails, it deletes each by itself.
+// deleteOrphans deletes many orphans in one transaction. If the transaction fails, it deletes each orphan by itself.
 func deleteOrphans(s *session.Session, orphans []orphan) {
 	remove := func(some ...orphan) bool {
 		paths := make([]string, len(some))
@@ -146,8 +146,8 @@ func deleteOrphans(s *session.Session, orphans []orphan) {
 	}
 }
 
-// close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session. So after a session timeout it
-// stops trying, and the servers expire the session.
+// close closes a lost session on the servers, and forgets it. A try that fails may have resumed the session, which then lasts longer. So
+// close stops trying after a session timeout, and the servers expire the session.
 func (st *ClientNodes) close(s *session.Session, lost *SessionNodes) {
 	st.mu.Lock()
 	if lost.until.IsZero() {

@@ -29,32 +29,32 @@ const MaxEphemeralBytes = 512 << 10
 // LastSequence is the highest number a contender may get. At 2^31-1 an idle ZooKeeper 3.8 gives every further child the same number.
 const LastSequence = math.MaxInt32 - 1<<20
 
-// Node is one node of ours in a queue, wanted, existing or gone. Its name starts with a random prefix, so this client knows it again when
-// the reply to its create was lost.
+// Node is one node of ours in a queue, before its creation, while it exists, or after its end. Its name starts with a random prefix, so
+// this client finds it again if the reply to its create was lost.
 type Node struct {
 	Owner  *SessionNodes
-	Dir    string // the queue it is in
+	Dir    string // the path of the queue it is in
 	Prefix string // unique part of its name, up to the sequence number
-	Digits string // the number, where the server is not to choose it
+	Digits string // the sequence number, if the server is not to choose it
 	Data   []byte
 	ID     string // the holder or waiter that Data names; "" while a write changes that
 	ACL    []zk.ACL
 	Flags  int32
-	Key    *KeyNode               // of the key whose queue it is in; nil in a declared lock
-	freed  atomic.Bool            // not booked in Owner.Bytes: known not to exist, or an anchor; see reserve and free
-	Work   atomic.Pointer[Work]   // the work under its grant; nil before that
-	Mark   atomic.Pointer[func()] // writes the mark of a grant into the node; nil once written
+	Key    *KeyNode               // the node of the key whose queue it is in; nil for a declared lock
+	freed  atomic.Bool            // its path does not count in Owner.Bytes: it is known not to exist, or is an anchor; see reserve and freeBytes
+	Work   atomic.Pointer[Work]   // the work under its grant; nil before a grant
+	Mark   atomic.Pointer[func()] // writes the mark of a grant into the node; nil if there is none to write
 
 	// The next fields are known once the node exists.
 	Name  string
 	Path  string
 	seq   int32
-	Czxid int64 // from the reply to its create; 0 if that was lost
+	Czxid int64 // from the reply to its create; 0 if that reply was lost
 }
 
 // Work is what a program does under a grant.
 type Work interface {
-	InUse() bool // it may still run
+	InUse() bool // reports whether the work may still go on
 }
 
 // ProtectedPrefix makes the part of a contender's name that precedes its number: Curator's protected form
@@ -70,16 +70,18 @@ func ProtectedPrefix(w string, marker string, u [16]byte) string {
 	return string(append(name, marker...))
 }
 
-// Watch watches a node of ours: others may delete it, or ask for the lock back. A waiter has one, and a holder one for each node.
+// Watch watches a node of ours: others may delete it, or ask for the lock back. A waiter has one Watch, and a holder has one for each
+// node.
 type Watch struct {
 	K       *Node
 	W       *session.Watch // nil while none is set
-	Hidden  bool           // we may not read the node
-	Version int32          // version of its data
-	Czxid   int64          // its own; 0 until read
+	Hidden  bool           // the servers do not let us read the node
+	Version int32          // the version of the node's data
+	Czxid   int64          // the node's czxid; 0 until the node is read
 }
 
-// Read reads and watches the node. A node that we may not read cannot be watched: Read sets Hidden, and Exists checks such a node.
+// Read reads and watches the node. A node that the servers do not let us read cannot be watched: Read sets Hidden, and Exists checks such
+// a node.
 func (o *Watch) Read(ctx context.Context, call func()) error {
 	data, stat, w, err := GetCalledPersistent(ctx, o.K.Owner.Session, o.K.Path, call)
 	switch {
@@ -101,7 +103,7 @@ func (o *Watch) Read(ctx context.Context, call func()) error {
 	return nil
 }
 
-// Exists checks that a hidden node is still there and ours. Some servers hide its stat too (see Session.Exists). Then the token of its
+// Exists checks that a hidden node is still there and ours. Some servers hide its stat too (see Session.Exists). Then the token of the
 // lease is not known.
 func (o *Watch) Exists(ctx context.Context) error {
 	var stat *zk.Stat
@@ -138,7 +140,7 @@ func (o *Watch) Silent() bool { return o.W != nil && o.W.Event() == 0 }
 
 func (o *Watch) Unwatch() { o.W = Stop(o.W) }
 
-// Stop stops w, if there is one, and returns nil.
+// Stop stops w unless it is nil, and returns nil.
 func Stop(w *session.Watch) *session.Watch {
 	if w != nil {
 		w.Stop()
@@ -156,13 +158,13 @@ func NewUUID() (u [16]byte) {
 	return u
 }
 
-// reserve books the bytes of the node about to be created: its path with the ten digits of a number. A number with a sign has eleven
-// characters, and such a node is given back at once (Exhausted).
+// reserve counts the bytes of the node about to be created: its path with a number of ten digits. A negative number has eleven
+// characters, but a node with such a number is given back at once (Exhausted).
 func (k *Node) reserve() error {
 	size := int64(len(k.Dir) + 1 + len(k.Prefix) + 10)
 	if k.Owner.Bytes.Add(size) > MaxEphemeralBytes {
 		k.Owner.Bytes.Add(-size)
-		k.freed.Store(true) // nothing was booked
+		k.freed.Store(true) // its bytes do not count
 		return &session.OpError{Op: "create", Path: k.Dir, Outcome: session.OutcomeNotSent, Hint: "open another Client",
 			Err: fmt.Errorf("%w: %d bytes of node paths would pass the limit of %d", ErrSessionFull, k.Owner.Bytes.Load()+size, MaxEphemeralBytes)}
 	}
@@ -170,7 +172,7 @@ func (k *Node) reserve() error {
 	return nil
 }
 
-// freeBytes gives the bytes back, once, when the node is known not to exist.
+// freeBytes takes the node's bytes out of the count, once, when the node is known not to exist.
 func (k *Node) freeBytes() {
 	if k.freed.CompareAndSwap(false, true) {
 		k.Owner.Bytes.Add(-int64(len(k.Dir) + 1 + len(k.Prefix) + 10))
@@ -198,7 +200,7 @@ func (k *Node) createRequest() *zk.CreateRequest {
 	return &zk.CreateRequest{Path: kind.JoinPath(k.Dir, k.Prefix+k.Digits), Data: k.Data, Acl: k.ACL, Flags: k.Flags}
 }
 
-// recordPath records the path the server gave.
+// recordPath records the path that the server gave the node.
 func (k *Node) recordPath(path string) error {
 	name := kind.BaseName(path)
 	p, ok := kind.ParseContender(name)
@@ -213,7 +215,7 @@ func (k *Node) recordPath(path string) error {
 	return nil
 }
 
-// Exhausted reports a number too close to the end of the sequence.
+// Exhausted returns an error if the node's number is too close to the end of the sequence.
 func (k *Node) Exhausted() error {
 	if k.seq >= 0 && k.seq <= LastSequence {
 		return nil
@@ -252,7 +254,7 @@ func NodeData(q kind.Queue, h kind.Holder) []byte {
 	return h.Encode()
 }
 
-// HeldData is a contender's data with the mark of a grant to id: since when it holds.
+// HeldData is a contender's data with the mark of a grant to id; the mark says since when id holds.
 func HeldData(q kind.Queue, data []byte, id string, at time.Time) []byte {
 	h, ok := kind.ParseHolder(data)
 	if !ok {
@@ -263,7 +265,7 @@ func HeldData(q kind.Queue, data []byte, id string, at time.Time) []byte {
 	return NodeData(q, h)
 }
 
-// SaysHeld reports whether a contender of ours wrote that it was granted.
+// SaysHeld reports whether the data have the mark of a grant: a contender of this library wrote there that it was granted.
 func SaysHeld(data []byte) bool {
 	h, ok := kind.ParseHolder(data)
 	return ok && h.Held != nil && h.ID != ""
@@ -290,7 +292,7 @@ func ToZK(acl kind.List) []zk.ACL {
 type Workers struct {
 	mu      sync.Mutex
 	running int
-	idle    *sync.Cond // signals that running has fallen to 0; nil while Join is not called
+	idle    *sync.Cond // signals that the field running has fallen to 0; nil until Join is called
 }
 
 // ClientNodes makes and deletes the nodes of one client, in one session after another.
@@ -300,25 +302,25 @@ type ClientNodes struct {
 	mu      sync.Mutex
 	newest  *SessionNodes
 	Lost    lostSessions
-	cleared chan struct{} // closed when the clearing that is under way has ended; nil while none is
+	cleared chan struct{} // closed when the clearing that is under way has ended; nil while none is under way
 }
 
 // SessionNodes has the nodes of one session.
 type SessionNodes struct {
 	*Workers
-	// WorkEnded is called when the work under nodes of the session, which is lost, may be over.
+	// WorkEnded is called after the loss of the session, when the work under its nodes may be over.
 	WorkEnded func()
 
 	Session *session.Session
 	Janitor janitor
-	Bytes   atomic.Int64 // of the paths of the session's contenders
+	Bytes   atomic.Int64 // the number of bytes in the paths of the session's contenders
 
 	// ClientNodes.mu guards these.
-	cleared *SessionNodes // of a lost session: the session that last deleted its idle nodes
-	until   time.Time     // the tries to close the lost session end then; zero before the first
+	cleared *SessionNodes // for a lost session: the later session that last deleted its idle nodes
+	until   time.Time     // the time when the tries to close the lost session end; zero before the first try
 
 	mu     sync.Mutex
-	nodes  map[string]orphan        // those that exist, or may, by the unique parts of their names
+	nodes  map[string]orphan        // the contenders that exist, or may exist, by the unique parts of their names
 	timers map[*time.Timer]struct{} // see runAfter
 }
 
@@ -347,8 +349,8 @@ func (st *ClientNodes) workEnded(lost *SessionNodes) {
 	}
 }
 
-// Clearing returns a channel that is closed when e has deleted the idle contenders of lost sessions, or is lost; nil if there are none.
-// It starts that work if need be.
+// Clearing starts the deletion of the idle contenders of lost sessions by e, unless it is under way. It returns a channel that is closed
+// when they are deleted or e is lost; nil if there are no such sessions.
 func (st *ClientNodes) Clearing(e *SessionNodes) <-chan struct{} {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -365,8 +367,8 @@ func (st *ClientNodes) Clearing(e *SessionNodes) <-chan struct{} {
 	return st.cleared
 }
 
-// Spawn runs f in a goroutine that Join waits for. Each ends soon after its session. This is no sync.WaitGroup: a call of Lock may still
-// spawn while Close waits.
+// Spawn runs f in a goroutine that Join waits for. Each such goroutine ends soon after its session. Workers is no sync.WaitGroup: a call
+// of Lock may still spawn while Close waits.
 func (w *Workers) Spawn(f func()) {
 	w.mu.Lock()
 	w.running++
@@ -396,7 +398,7 @@ func (w *Workers) Join() {
 	}
 }
 
-// noteContender notes a contender that exists, or may if its path is not known yet.
+// noteContender notes a contender that exists, or that may exist if its path is not known yet.
 func (e *SessionNodes) noteContender(k *Node) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -413,7 +415,7 @@ func (e *SessionNodes) forget(k *Node) {
 	delete(e.nodes, k.Prefix)
 }
 
-// Own returns our contender at path, of the newest session or of one that was lost; nil if there is none.
+// Own returns our contender at path, of the newest session or of a lost session; nil if there is none.
 func (st *ClientNodes) Own(path string) *Node {
 	name := kind.BaseName(path)
 	c, ok := kind.ParseContender(name)

@@ -16,17 +16,18 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Contenders are deleted in three ways. After each the janitor goes on, until they are gone or their session has ended:
+// Contenders are deleted in three ways. After each of these calls the janitor goes on, until the contenders are gone or their session has
+// ended:
 //
 //	             waits for        when ctx ends            error
 //	Drop         an answer        stops waiting            nil if gone, otherwise ErrReleasePending
 //	DropNow      an answer        goes on waiting          nil if gone, otherwise the refusal or the end of the session
-//	LeaveBehind  only the send    has sent already         none: callback says when
+//	LeaveBehind  only the send    has sent already         none: callback is called then
 //
 // Drop deletes contenders, and calls callback when they are gone or nothing more can be done. It returns nil when they are known to be
 // gone. Otherwise the error is ErrReleasePending: ctx ended first, a server refused, or the session ended, which removes them.
 //
-// The caller's goroutine deletes them. If that fails another one goes on, so that the end of ctx does not end the deletion.
+// The caller's goroutine sends the deletion. If that fails another goroutine goes on, so that the end of ctx does not end the deletion.
 func Drop(ctx context.Context, ks []*Node, callback func()) error {
 	if deleteAll(ctx, ks) == nil {
 		callback()
@@ -41,8 +42,9 @@ func Drop(ctx context.Context, ks []*Node, callback func()) error {
 	return AwaitRelease(ctx, done, ks)
 }
 
-// LeaveBehind deletes contenders in the background, and calls callback as Drop does. It returns when the request is on its way, or at
-// once without a connection. Servers obey a session in order, so this client's next request does not meet its own dying contenders.
+// LeaveBehind deletes contenders in the background, and calls callback as Drop does. It returns when the request is on its way, or at once
+// without a connection. Servers execute the requests of a session in order, so this client's next request does not meet the contenders that
+// are left behind.
 func LeaveBehind(ctx context.Context, ks []*Node, callback func()) {
 	if len(ks) == 0 {
 		callback()
@@ -52,14 +54,14 @@ func LeaveBehind(ctx context.Context, ks []*Node, callback func()) {
 		k.Work.CompareAndSwap(nil, &neverGranted)
 	}
 	r := newRemoval(ks)
-	_ = r.batch().Offer(ctx) // the janitor takes a request that was not sent
+	_ = r.batch().Offer(ctx) // the janitor deletes the nodes if the request was not sent
 	ks[0].Owner.Spawn(func() {
 		defer callback()
 		_ = finishDrop(ks, r.finish(context.Background())) // no caller waits for the answer
 	})
 }
 
-// neverGranted is the Work of a contender that was never granted, and that its caller has given up: it is never in use.
+// neverGranted is the Work of a contender that was never granted, and that its caller has given up. Such a contender is never in use.
 var neverGranted Work = noWork{}
 
 type noWork struct{}
@@ -82,7 +84,7 @@ func AwaitRelease(ctx context.Context, done <-chan error, ks []*Node) error {
 	if cause == nil {
 		return nil
 	}
-	if left := notFreed(ks); left != nil { // nil: they have gone meanwhile
+	if left := notFreed(ks); left != nil { // nil means that all have gone meanwhile
 		ks = left
 	}
 	path := cmp.Or(ks[0].Path, kind.JoinPath(ks[0].Dir, ks[0].Prefix))
@@ -102,12 +104,12 @@ func notFreed(ks []*Node) (left []*Node) {
 	return left
 }
 
-// DropNow deletes contenders, and returns nil when they are known to be gone. If their session ends first, it returns that error: the
-// servers then remove the nodes, and nothing confirms it. It returns a server's refusal (by an access list, say) at once. The janitor still
-// goes on trying, because lists can be changed.
+// DropNow deletes contenders, and returns nil when they are known to be gone. If their session ends first, it returns the session's error:
+// the servers then remove the nodes, and nothing confirms the removal. It returns a server's refusal (by an access list, say) at once. The
+// janitor still goes on trying, because access lists can be changed.
 //
-// DropNow does not ask for the outcome of the first request. To delete again is no error, because the names are ours alone, even in a
-// parent that was deleted and created again.
+// DropNow does not ask for the outcome of the first request. To delete again is no error, because no other program uses these names, even
+// in a parent that was deleted and created again.
 func DropNow(ctx context.Context, ks []*Node) error {
 	if len(ks) == 0 {
 		return nil
@@ -168,8 +170,8 @@ func noteDeleted(ks []*Node, err error) error {
 	return err
 }
 
-// janitor removes the nodes that a session must not leave behind. One goroutine works through all chores until none is left or the session
-// is over. So even ten thousand chores need only one goroutine.
+// janitor removes the nodes that a session must not leave behind. Each such node is a chore. One goroutine works through all chores until
+// none is left or the session is over. So even ten thousand chores need only one goroutine.
 type janitor struct {
 	s     *session.Session
 	spawn func(func())
@@ -275,16 +277,16 @@ func (j *janitor) oneByOne(todo []*chore) []*chore {
 		case j.s.State() == session.StateLost:
 			c.done.Done()
 		case session.OutcomeOf(err) == session.OutcomeDefinite:
-			left = append(left, c) // this node's own trouble (its parent's ACL, say): go on with the others
+			left = append(left, c) // only this node is refused (by its parent's ACL, say): go on with the others
 		default:
-			return append(append(left, c), todo[i+1:]...) // no connection: none would succeed
+			return append(append(left, c), todo[i+1:]...) // without a connection no other chore would succeed
 		}
 	}
 	return left
 }
 
-// try deletes one contender, and the node of its key if that is empty; nil when both are known to be gone. Its deadline keeps the janitor
-// free for the others.
+// try deletes one contender, and the node of its key if that is empty. It returns nil when both are known to be gone. Its deadline keeps
+// the janitor free for the other chores.
 func (j *janitor) try(k *Node) error {
 	ctx, cancel := context.WithTimeout(context.Background(), j.s.Timeout())
 	defer cancel()
@@ -312,7 +314,7 @@ func (j *janitor) try(k *Node) error {
 // How the node of a key is deleted. A client that deletes a contender of a key does one of two things:
 //   - It deletes the node in the same transaction. ZooKeeper refuses the whole transaction if the queue has another contender.
 //   - It deletes the contender alone: at once if it has seen others, or after such a refusal. With its next request on the same connection,
-//     it looks whether the queue is empty, and deletes the node if so. If a contender has come meanwhile, ZooKeeper refuses.
+//     it looks whether the queue is empty, and deletes the node in that case. If a contender has come meanwhile, ZooKeeper refuses.
 //
 // So the last of several clients that leave together finds the queue empty: its look shows a state after all deletions. A crash leaves a
 // container, which ZooKeeper collects.
@@ -320,8 +322,8 @@ func (j *janitor) try(k *Node) error {
 // removal deletes contenders. Some may be in the queues of keys.
 type removal struct {
 	ks    []*Node
-	keys  []*KeyNode // the nodes of the keys whose queues ks are in
-	whole bool       // delete the nodes of keys in the same transaction
+	keys  []*KeyNode // the nodes of the keys in whose queues the contenders are
+	whole bool       // the transaction also deletes the nodes of keys
 	sent  *session.Reply
 	// A look at each node of keys that was not deleted; nil for the others.
 	looks [][]*session.Reply

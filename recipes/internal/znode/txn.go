@@ -18,27 +18,27 @@ import (
 // ErrNotApplied: a transaction whose outcome was unknown is now known never to have happened.
 var ErrNotApplied = errors.New("the transaction was not applied")
 
-// Txn creates contenders and deletes others in one transaction.
+// Txn creates the contenders Born and deletes the contenders Gone, in one transaction.
 type Txn struct {
 	Owner *SessionNodes
 	Born  []*Node
 	Gone  []*Node
 	With  []any      // further operations, after the creates
-	Keys  []*KeyNode // it creates their missing nodes; see RunKeyed
+	Keys  []*KeyNode // the transaction also creates the missing nodes of these keys; see RunKeyed
 
-	ahead int              // operations ahead of the creates
-	Sent  *session.Reply   // nil until it is sent
-	lists []*session.Reply // sent after it
+	ahead int              // the number of operations ahead of the creates
+	Sent  *session.Reply   // the reply to the transaction; nil until it is sent
+	lists []*session.Reply // the listings that were sent after it
 	// The access list of each key's node that exists already; nil for the others.
 	lookedAt []*session.Reply
 
-	// Left is closed when a goroutine in the background has undone an abandoned transaction: Run failed without knowing its
-	// outcome. Callers keep others from the queue until then (lock.Client.whenLeft). Nil otherwise.
+	// Left is not nil if the transaction was abandoned: Run failed without knowing its outcome. A goroutine in the background undoes the
+	// transaction and then closes Left. Callers keep others from the queue until then (lock.Client.whenLeft).
 	Left chan struct{}
 }
 
-// Run executes the transaction, and pipelines the listings after it. children is nil when the transaction succeeded and its listings did
-// not: list again. What becomes of the nodes:
+// Run executes the transaction, and pipelines the listings after it. The result children is nil if the transaction succeeded but its
+// listings failed: the caller lists again. The outcomes, and the nodes after each:
 //
 //	outcome                         error            Born                 Gone          who cleans up
 //	applied                         nil              exist                are deleted   the caller deletes Born in the end
@@ -104,7 +104,7 @@ func (t *Txn) End(ctx context.Context) (children [][]string, err error) {
 	}
 	settled, err := t.settle(ctx)
 	switch {
-	case !settled: // unknown, or some of the names are
+	case !settled: // the outcome is unknown, or some of the names are
 		return nil, t.abandon(err)
 	case err != nil:
 		return nil, err
@@ -113,8 +113,8 @@ func (t *Txn) End(ctx context.Context) (children [][]string, err error) {
 	return children, nil
 }
 
-// settle finds the outcome: applied when err is nil, otherwise not. It is not settled while the outcome is unknown, or when the answer is
-// unusable.
+// settle finds the outcome: the transaction was applied if err is nil, otherwise not. The result settled is false if the outcome is still
+// unknown, or if the answer is unusable.
 func (t *Txn) settle(ctx context.Context) (settled bool, err error) {
 	switch err := t.Sent.Wait(ctx); {
 	case err == nil:
@@ -151,7 +151,7 @@ func (t *Txn) abandon(cause error) error {
 		case !settled: // the session is over, or the names of some nodes are not known
 			ks = append(append([]*Node(nil), t.Born...), t.Gone...)
 			t.Owner.Janitor.Remove(ks...).Wait()
-			t.recheck(time.Second) // a node that it did not find may still come: see recheck
+			t.recheck(time.Second) // a node that the janitor did not find may still come: see recheck
 			return
 		case err == nil:
 			ks = t.Born
@@ -162,7 +162,8 @@ func (t *Txn) abandon(cause error) error {
 }
 
 // resolve finds the outcome of a transaction whose reply was lost. A transaction is all or nothing, so any of its nodes shows that it was
-// applied (but see errPartly). A node that is absent after a committed write was not created, and will not be (but see recheck):
+// applied (but see errPartly). A node that is absent after a committed write was not created, and will not be created later (but see
+// recheck):
 //  1. The lost request was sent before the committed write, or it is never sent. A connection sends in order, and sends nothing after its
 //     end.
 //  2. A server takes the requests of a session in the order in which it reads them. The leader refuses a request that comes through a
@@ -172,8 +173,8 @@ func (t *Txn) abandon(cause error) error {
 //
 // A sync proves none of this: a leader that was cut off answers it by itself (Leader.processSync, ZOOKEEPER-1675).
 //
-// The search goes on as long as the session lives, in the background after ctx has ended. go-zookeeper gives up after a few searches, and
-// leaves nodes that block a lock.
+// The search goes on as long as the session lives; after ctx has ended it goes on in the background. go-zookeeper gives up after a few
+// searches, and leaves nodes that block a lock.
 func (t *Txn) resolve(ctx context.Context, cause error) (settled bool, err error) {
 	found := false
 	err = retry.Patiently(ctx, t.Owner.Session, func(err error) bool { return !errors.Is(err, errPartly) && !errors.Is(err, session.ErrProtocol) }, func() (err error) {
@@ -202,7 +203,7 @@ const recheckUntil = 4096 * time.Second
 
 // recheck looks for the contenders of a transaction that was found not applied, after wait and then ever more rarely. It deletes nodes that
 // a slow server has created after all, which would block the queue until the session ends. After a look that failed there is always another
-// one.
+// look.
 //
 // A server of 3.8.0 was seen to execute a request after the write of resolve. One of its threads had stood still, and the session had
 // meanwhile reconnected to the same server. (The new connection overtakes the old one in NIOServerCnxn, and Learner.validateSession
@@ -218,8 +219,8 @@ func (t *Txn) recheck(wait time.Duration) {
 	})
 }
 
-// appliedLate reports whether one of the contenders exists after all. Then all exist, or did, so the janitor looks for each: the
-// transaction may have been applied between the listings of two queues.
+// appliedLate reports whether one of the contenders exists after all. Then all of them exist or have existed, so the janitor looks for
+// each: the transaction may have been applied between the listings of two queues.
 func (t *Txn) appliedLate() (bool, error) {
 	var unknown error
 	for _, k := range t.Born {
@@ -270,12 +271,12 @@ func (t *Txn) count(ctx context.Context) (there int, err error) {
 	return there, nil
 }
 
-// Find returns the contender's name in this session, or "", as of a committed write that it makes first. A node of that name in another
-// session is dying and counts as absent (CURATOR-498, CURATOR-604).
+// Find makes a committed write, and then returns the contender's name in this session, or "" if the contender is absent. A node of that
+// name in another session is dying and counts as absent (CURATOR-498, CURATOR-604).
 func Find(ctx context.Context, s *session.Session, k *Node) (string, error) {
-	// A refused write is committed too: PrepRequestProcessor turns it into an error transaction. So it proves as much as a success if the
-	// directory is gone, or if we may not read it. It proves nothing if the server shed the request, or the session has moved to another
-	// server.
+	// A refused write is committed too: PrepRequestProcessor turns it into an error transaction. So a refusal proves as much as a success
+	// if the directory is gone or hidden from us. A refusal proves nothing if the server shed the request, or the session has moved to
+	// another server.
 	if err := s.Confirm(ctx, k.Dir); err != nil && !IsNoNode(err) && !errors.Is(err, zk.ErrNoAuth) {
 		return "", err
 	}
@@ -327,8 +328,8 @@ func (t *Txn) ops() []any {
 const maxGuesses = 3
 
 // RunKeyed is Run, also for places in the queues of keys: the transaction creates missing nodes of keys. A refusal because of such a node
-// is no error, because the next transaction knows better. After a few refusals in a row, RunKeyed sends a transaction that depends on no
-// guess (anchor).
+// is no error, because the next transaction knows better. After a few refusals in a row, RunKeyed sends a transaction that does not depend
+// on guesses (anchor).
 func (t *Txn) RunKeyed(ctx context.Context, lists ...string) (children [][]string, err error) {
 	gone := t.Gone
 	for refused := 0; ; refused++ {

@@ -17,7 +17,7 @@ type Stamp struct {
 
 // Clock tells the time. Tests say how long the machine has slept: in a synctest bubble time is fake and sleep is not.
 type Clock struct {
-	Replaced func() time.Duration // nil: the machine's own
+	Replaced func() time.Duration // nil: the machine's own sleep counts
 }
 
 // Now returns the present moment.
@@ -64,7 +64,8 @@ const wholeTimeout Fraction = 96
 //     Beat to commit a heartbeat.
 //  4. 10 Spacing <= Lease - Beat. After the first heartbeat that fails, ten passes over the servers fit into the lease.
 //  5. 2 Ping <= Silent. A connection is given up only when a second ping was due.
-//  6. Silent + 2 Respite <= Idle < wholeTimeout. A session that holds nothing has time for a pause and a pass when its connection fell silent.
+//  6. Silent + 2 Respite <= Idle < wholeTimeout. A session that holds nothing has time for a pause and a pass after its connection has
+//     fallen silent.
 const (
 	Spacing Fraction = 3  // T/32: the least time between two heartbeats, two passes of a lease in danger, two stamps of link.touch
 	Respite Fraction = 8  // T/12: the longest pause before an attempt to connect while no lease is in danger
@@ -74,8 +75,8 @@ const (
 	Ping    Fraction = 32 // T/3: from the last frame until a ping is sent
 	Lease   Fraction = 48 // T/2: from the send of the last commit until a lease ends
 	Silent  Fraction = 64 // 2T/3: from the send of the newest answered frame until the connection is given up
-	Idle    Fraction = 84 // 7T/8: from the same until a session that holds nothing counts as lost
-	Chain   Fraction = 90 // 15T/16: from touched until a lease ends; the sixteenth is for clocks of different rates
+	Idle    Fraction = 84 // 7T/8: from that send time until a session that holds nothing counts as lost
+	Chain   Fraction = 90 // 15T/16: from the stamp touched until a lease ends; the sixteenth is for clocks of different rates
 )
 
 // Of returns the fraction of the timeout t.
