@@ -22,7 +22,7 @@ import (
 )
 
 // Declaration is the data of a lock's node, kept for each client and path. It has no goroutine. After its watch has fired, the
-// next use reads again. A waiter waits for the watch too.
+// next use reads the node again. A waiter also waits for this watch.
 type Declaration struct {
 	Path    string
 	payload *kind.Payload                // nil if the node has no declaration
@@ -32,11 +32,11 @@ type Declaration struct {
 	dropped chan struct{}                // see Dropped
 	brought *atomic.Pointer[Declaration] // the copy that open made for the last handle with parameters
 
-	Kind       *kind.Kind  // of Params
+	Kind       *kind.Kind  // the kind of Params
 	Place      *kind.Place // the place in a declared order; nil if there is none
 	Params     kind.Params
 	Since      time.Time // the time when a job's schedule was declared, by the ensemble's clock
-	ACL        []zk.ACL  // of the nodes of holders and waiters
+	ACL        []zk.ACL  // the access list of the nodes of holders and waiters
 	shared     []zk.ACL  // the value of ACL if the declaration has no access list for contenders
 	Wire       string
 	MaxWaiters int // max_waiters; 0 is no bound
@@ -53,10 +53,10 @@ type revision struct {
 
 // familyParts has the parts of a declaration that concern families of locks.
 type familyParts struct {
-	keys    *Declaration      // of a family: the declaration that holds for each of its keys
-	family  *kind.KeyedParams // of a key: the parameters of its family
-	nodeACL []zk.ACL          // of a key: the access list of its node
-	keyless *atomic.Bool      // of a node without a declaration: true once it is known that it is not the node of a key
+	keys    *Declaration      // for a family: the declaration that holds for each of its keys
+	family  *kind.KeyedParams // for a key: the parameters of its family
+	nodeACL []zk.ACL          // for a key: the access list of its node
+	keyless *atomic.Bool      // for a node without a declaration: true once the node is known not to be the node of a key
 }
 
 // Dropped is closed when the client no longer keeps this declaration.
@@ -77,14 +77,14 @@ func (d *Declaration) Stale() bool {
 // open checks the declaration against the kind that the program expects, and completes it with the program's parameters.
 func (d *Declaration) open(k *kind.Kind, brought kind.Params) (*Declaration, error) {
 	if d.payload == nil {
-		// Parameters replace a declaration that was never made, but not one that is damaged or too new for us, because others
-		// obey that.
+		// Parameters replace a declaration that was never made, but not a declaration that is damaged or too new for us, because
+		// other programs obey it.
 		if brought == nil || !errors.Is(d.why, kind.ErrForeign) {
 			return nil, errs.Errorf("%w: %s has no declaration that this program can read; declare it and run apply, or pass WithParams: %w",
 				ErrNotProvisioned, d.Path, d.why)
 		}
-		// Make a copy, because all callers of this client share the declaration, and others may give other parameters. The copy
-		// shares the watch and dropped. A handle's parameters are always the same object.
+		// Make a copy, because all callers of this client share the declaration, and another caller may give other parameters.
+		// The copy shares the watch and the channel dropped. A handle's parameters are always the same object.
 		if own := d.brought.Load(); own != nil && own.Params == brought {
 			return own, nil
 		}
@@ -147,13 +147,13 @@ type Cache struct {
 
 // sharedParts is the part of a Cache that all its Readers use.
 type sharedParts struct {
-	MaxDecls int // how many are kept; 0 = MaxDeclarations (tests set less)
+	MaxDecls int // the number of declarations that are kept; 0 = MaxDeclarations (tests set less)
 
 	mu   sync.Mutex     // also guards the declarations of each Reader
 	pins map[string]int // the number of calls under way that need the declaration, by lock node
 }
 
-// Reader reads and keeps the declarations of one session, until it ends.
+// Reader reads and keeps the declarations of one session, until the session ends.
 type Reader struct {
 	*sharedParts
 	s *session.Session
@@ -177,13 +177,13 @@ func (e *Reader) End() {
 	clear(e.decls)
 }
 
-// MaxDeclarations bounds the declarations that a client keeps and watches, beside those of calls under way. Beyond it, each lock
-// that is opened pushes out the declaration of another, which costs a read. Calls under way are exempt: otherwise each would read
-// its declaration again at once, and push out another's.
+// MaxDeclarations bounds the declarations that a client keeps and watches, beside those of calls under way. Beyond this bound,
+// each lock that is opened pushes out the declaration of another lock, which costs a read. Calls under way are exempt: otherwise
+// each call would read its declaration again at once, and push out that of another call.
 const MaxDeclarations = 4096
 
-// Pins keeps the declarations that a call needs until the call ends. If calls need more than MaxDeclarations, each declaration
-// is dropped with the last call that needs it (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet).
+// Pins keeps the declarations that a call needs until the call ends. If calls need more than MaxDeclarations declarations, each
+// declaration is dropped with the last call that needs it (TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet).
 type Pins struct {
 	In    *Cache
 	paths []string
@@ -220,8 +220,8 @@ func (n *Pins) End() {
 // hold it.
 type declarations map[string]*Declaration
 
-// trim pushes out one declaration without a pin if there are more than limit; 0 = MaxDeclarations. It looks at a few only, from a
-// random place in the map. It returns false if all of these have pins.
+// trim pushes out one declaration without a pin if there are more than limit; 0 = MaxDeclarations. It looks at only a few
+// declarations, from a random place in the map. It returns false if all of these have pins.
 func (all declarations) trim(limit int, pins map[string]int) bool {
 	if len(all) <= cmp.Or(limit, MaxDeclarations) {
 		return true
@@ -248,7 +248,7 @@ func (e *Reader) Outdated(d *Declaration) {
 	}
 }
 
-// drop forgets a declaration and stops its watch. It closes dropped for the users of the declaration.
+// drop forgets a declaration and stops its watch. It closes the channel dropped for the users of the declaration.
 func (all declarations) drop(path string) {
 	if d := all[path]; d != nil {
 		d.w.Remove()
@@ -272,14 +272,14 @@ func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 			return nil, unknown
 		case key != nil:
 			if undeclared {
-				e.Outdated(d) // a key's node goes with its last contender
+				e.Outdated(d) // a key's node is deleted with its last contender
 			}
 			return nil, key
 		case undeclared:
 			d.keyless.Store(true)
 		}
 	}
-	// The node is created only once. If another program deletes it again, the error says that it does not exist.
+	// The node is created only once. If another program deletes the node again, the error says that the node does not exist.
 	if znode.IsNoNode(err) && q.Params != nil && q.Create {
 		if err = createTree(ctx, e.s, q.Path, q.Kind, q.CreateACL); err == nil {
 			d, err = e.declaration(ctx, q.Path)
@@ -332,7 +332,7 @@ func (e *Reader) declaration(ctx context.Context, path string) (*Declaration, er
 	defer e.mu.Unlock()
 	delete(e.loading, path)
 	close(reading)
-	e.decls.drop(path) // a stale one
+	e.decls.drop(path) // a stale declaration
 	if err != nil {
 		return nil, err
 	}
@@ -368,9 +368,9 @@ type Name struct {
 	Fanout string // the fanout of the family when Path was computed
 	Wrong  error  // the error of the handle, which each use returns
 
-	Params    kind.Params // for a node without a declaration
+	Params    kind.Params // the parameters to use if the node has no declaration
 	Create    bool        // create the node if it is missing
-	CreateACL []zk.ACL    // of the nodes that Create makes
+	CreateACL []zk.ACL    // the access list of the nodes that Create makes
 }
 
 // DeclaredAt returns the path of the node with the lock's declaration.
@@ -395,15 +395,15 @@ func (q *Name) atFamilyPath(family *kind.KeyedParams) *Name {
 	return &at
 }
 
-// KeyPathError says that Was is not the right name of a key's lock. Either Was has the path of the key's node but no key, or the
-// key has another path by now. The caller goes on with Is, the right name.
+// KeyPathError says that Was is not the right name of a key's lock. Either the name Was has the path of the key's node but no
+// key, or the key has another path by now. The caller goes on with the field Is, the right name.
 type KeyPathError struct{ Was, Is *Name }
 
 func (e *KeyPathError) Error() string {
 	return fmt.Sprintf("recipes: %s is a key of %s, at %s", e.Was.Path, e.Is.Family, e.Is.Path)
 }
 
-// keyOf returns the name of q as a key of the family at path; nil if q is no key of it.
+// keyOf returns the name of q as a key of the family at path; nil if q is no key of that family.
 func (q *Name) keyOf(path string, family *kind.KeyedParams) *KeyPathError {
 	name, ok := kind.ParseKeyName(kind.BaseName(q.Path))
 	if !ok {
@@ -418,14 +418,15 @@ func (q *Name) keyOf(path string, family *kind.KeyedParams) *KeyPathError {
 	return &KeyPathError{q, &is}
 }
 
-// familyPaths returns the paths that may be the family of a key's node: its parent, or with directories its parent's parent.
+// familyPaths returns the paths that may be the family of a key's node: its parent or, if the family has a fanout, the parent of
+// its parent.
 func familyPaths(path string) []string {
 	parent := kind.ParentPath(path)
 	return []string{parent, kind.ParentPath(parent)}
 }
 
-// keyOf finds out whether a node without a declaration of its own is a key's. It keeps nothing: the family's declaration is read
-// again through the new name.
+// keyOf finds out whether a node without a declaration of its own is the node of a key. It keeps nothing: the family's
+// declaration is read again through the new name.
 func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 	for _, path := range familyPaths(q.Path) {
 		var data []byte
@@ -434,7 +435,7 @@ func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 			return err
 		})
 		if err != nil {
-			if errors.Is(err, zk.ErrNoAuth) || znode.IsNoNode(err) { // we may not read it, so it cannot be our family
+			if errors.Is(err, zk.ErrNoAuth) || znode.IsNoNode(err) { // a node that is hidden from us, or missing, cannot be our family
 				continue
 			}
 			return nil, err
@@ -449,7 +450,7 @@ func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 	return nil, nil
 }
 
-// Elsewhere returns a *KeyPathError if the cache shows that q is not the right name of a key's lock. The call then learns it
+// Elsewhere returns a *KeyPathError if the cache shows that q is not the right name of a key's lock. The call then learns that
 // without a request or a turn.
 func (c *Cache) Elsewhere(q *Name) error {
 	c.mu.Lock()
@@ -560,7 +561,7 @@ func (q *Name) missingOption() string {
 	return ""
 }
 
-// Present returns the name with the lock's current path. Its error is that of the declaration at that path.
+// Present returns the name with the lock's current path. The error is that of the declaration at that path.
 func (c *Cache) Present(ctx context.Context, e *Reader, q *Name) (*Name, error) {
 	at, needs := q, Pins{In: c}
 	defer needs.End()
@@ -589,14 +590,14 @@ func createTree(ctx context.Context, s *session.Session, path string, k *kind.Ki
 	return err
 }
 
-// CreateNode creates a node unless it exists, and then the parents that are missing. It tries the node first: a server checks the
-// rights before it looks for the node, and we may have no rights on its parents.
+// CreateNode creates a node unless it exists. If parents are missing, CreateNode creates them and then tries the node again. It
+// tries the node first: a server checks the rights before it looks for the node, and we may have no rights on the parents.
 func CreateNode(ctx context.Context, s *session.Session, path string, acl []zk.ACL) error {
 	create := func() error {
 		_, err := s.Create(ctx, path, nil, 0, acl)
 		return err
 	}
-	err := retry.Do(ctx, s, znode.Unanswered, create) // if a try with a lost reply was applied, the next one finds the node
+	err := retry.Do(ctx, s, znode.Unanswered, create) // if a try with a lost reply was applied, the next try finds the node
 	if znode.IsNoNode(err) {
 		if err = CreateNode(ctx, s, kind.ParentPath(path), acl); err == nil {
 			err = retry.Do(ctx, s, znode.Unanswered, create)
@@ -632,10 +633,10 @@ var (
 	ErrDraining       = errors.New("recipes: lock is draining")
 )
 
-// readDeclaration reads and watches the node, and reads the node's access list, from which that of contenders is made.
+// readDeclaration reads and watches the node, and reads the node's access list, from which the access list of contenders is made.
 func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration, error) {
-	// The node and its access list are read at once, so that the list costs no round trip of its own. Perhaps the list is not
-	// needed.
+	// The node and its access list are read at the same time, so that the list costs no round trip of its own. Perhaps the list
+	// is not needed.
 	var inherited []zk.ACL
 	var notInherited error
 	aside, cancel := context.WithCancel(ctx)
@@ -659,14 +660,14 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 		brought: new(atomic.Pointer[Declaration]), familyParts: familyParts{keyless: new(atomic.Bool)}}
 	d.payload, d.why = kind.Decode(data)
 	if d.why != nil {
-		d.payload = nil // Decode may have returned a part
+		d.payload = nil // Decode may have returned a part of a payload
 	} else {
 		d.payload.Read(stat.Mtime)
 		d.Since = time.UnixMilli(d.payload.Since)
 	}
 	if d.payload == nil || d.payload.ChildACL == nil {
 		// In ZooKeeper a node inherits no access list. If the contenders of a restricted lock were open to all, any client could
-		// end a grant or feign one. A change of the node's list alone is noticed at the next read.
+		// end a grant or feign a grant. A change of the node's list alone is noticed at the next read.
 		if notInherited != nil && !errors.Is(notInherited, zk.ErrNoAuth) {
 			w.Remove()
 			return nil, notInherited
@@ -680,9 +681,9 @@ func (e *Reader) readDeclaration(ctx context.Context, path string) (*Declaration
 	return d, nil
 }
 
-// ContendersACL makes the ACL of contenders from that of their lock node; node is nil if we may not read it. Identities that may
-// contend (CREATE) may read and write contenders. Identities that may read the lock may read them. If all clients may use the
-// lock, its contenders are open to all, as Curator's and kazoo's are.
+// ContendersACL makes the ACL of contenders from the ACL of their lock node; the parameter node is nil if that ACL is hidden from
+// us. Identities that may contend (CREATE) may read and write contenders. Identities that may read the lock may read contenders.
+// If all clients may use the lock, its contenders are open to all, as Curator's and kazoo's are.
 func ContendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
 	// CREATE and DELETE are the rights to contend, READ is the right to look.
 	const use, look = zk.PermCreate | zk.PermDelete, zk.PermRead
@@ -714,7 +715,7 @@ func ContendersACL(node []zk.ACL, authenticated bool) []zk.ACL {
 	return acl
 }
 
-// keyNodeACL makes the ACL of the nodes of keys from that of contenders: identities that may contend may create and delete
+// keyNodeACL makes the ACL of the nodes of keys from the ACL of contenders: identities that may contend may create and delete
 // contenders there.
 func keyNodeACL(contenders []zk.ACL) []zk.ACL {
 	node := slices.Clone(contenders)

@@ -4,8 +4,8 @@
 //	declaration, err := reader.Of(ctx, &declare.Name{Kind: kind.Mutex, Path: "/locks/ledger"})
 //
 // A program names a lock by a [Name]. A [Reader] reads a [Declaration] once in each session and watches it. A declaration whose
-// watch has fired is [Declaration.Stale], and the next use reads it again. A [Cache] bounds how many a client keeps. A
-// [KeyPathError] says that the lock is a key's, and where its node is.
+// watch has fired is [Declaration.Stale], and the next use reads it again. A [Cache] bounds how many declarations a client
+// keeps. A [KeyPathError] says that the lock belongs to a key, and where the key's node is.
 //
 // The package writes nothing, except the nodes of a lock that is opened with WithCreate. It knows no queue and no holder.
 package declare

@@ -13,7 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// Declare declares a lock, and returns what it declares.
+// Declare declares a lock, and returns p, its parameters.
 func Declare[P kind.Params](t testing.TB, srv *zktest.Server, path string, p P) P {
 	t.Helper()
 	require.NoError(t, srv.Provision(path, &kind.Payload{Params: p, Owner: kind.Owner{Stack: "test", Addr: "a." + kind.BaseName(path)}}))
@@ -29,7 +29,8 @@ func ReadOnly(t testing.TB, srv *zktest.Server) *session.Client {
 	return c
 }
 
-// Foreign dials a session, and creates contenders of it with the names of another library.
+// Foreign dials a session, and creates contenders of that session with the names of another
+// library.
 func Foreign(t testing.TB, srv *zktest.Server, paths ...string) *session.Session {
 	t.Helper()
 	c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk:2181"}, Dialer: srv.DialContext, SessionTimeout: 30 * time.Second})
@@ -44,7 +45,8 @@ func Foreign(t testing.TB, srv *zktest.Server, paths ...string) *session.Session
 	return s
 }
 
-// Contend makes n contenders of a session in the lock of a key, and the node of the key.
+// Contend creates the node of a key, unless it exists, and in it a contender of the session for
+// each of the names. It returns the path of the node.
 func Contend(t testing.TB, srv *zktest.Server, s *session.Session, path string, p *kind.KeyedParams, key string, names ...string) string {
 	t.Helper()
 	node, err := p.Path(path, key)

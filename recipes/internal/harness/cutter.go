@@ -12,7 +12,7 @@ type Cutter struct {
 	Next func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu     sync.Mutex
-	armed  []Cut // the first is waiting for its byte, the others for their turn
+	armed  []Cut // the first cut waits for its byte, the others wait for their turn
 	struck int
 	refuse bool
 	newest net.Conn
@@ -21,7 +21,7 @@ type Cutter struct {
 // Cut names one byte after which the connection is cut.
 type Cut struct {
 	Dir   Direction
-	After int // bytes that still pass in that direction; what follows is lost, and the connection with it
+	After int // the number of bytes that still pass in that direction; the next byte is lost, and the connection ends
 }
 
 type Direction int
@@ -65,14 +65,14 @@ func (k *Cutter) Arm(cuts ...Cut) {
 	k.armed, k.struck = cuts, 0
 }
 
-// Struck says whether one of them has struck.
+// Struck says whether one of the cuts has struck.
 func (k *Cutter) Struck() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.struck > 0
 }
 
-// Disarm drops what has not struck and returns how many have.
+// Disarm drops the cuts that have not struck, and returns how many have struck.
 func (k *Cutter) Disarm() (struck int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,7 +114,7 @@ func (c *cutConn) Write(p []byte) (int, error) {
 		return c.Conn.Write(p)
 	}
 	if n > 0 {
-		_, _ = c.Conn.Write(p[:n]) // the connection ends with it either way
+		_, _ = c.Conn.Write(p[:n]) // the connection ends after this write in any case
 	}
 	_ = c.Conn.Close()
 	return n, io.ErrClosedPipe

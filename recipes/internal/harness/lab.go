@@ -23,11 +23,11 @@ import (
 // OneWay is the latency of a Lab's network in each direction.
 const OneWay = 20 * time.Millisecond
 
-// A Lab is an in-memory ZooKeeper and its clients in one bubble of fake time. Its methods fail the test where something goes wrong.
+// A Lab is an in-memory ZooKeeper and its clients in one bubble of fake time. Its methods fail the test when something goes wrong.
 type Lab struct {
 	T       *testing.T
 	Srv     *zktest.Server
-	Seams   seam.Seams // of the clients made from now on
+	Seams   seam.Seams // the replacements for the clients made from now on
 	Clients []*recipes.Client
 }
 
@@ -51,7 +51,7 @@ func (l *Lab) Declare(path string, p kind.Params, change ...func(*kind.Payload))
 	require.NoError(l.T, l.Srv.Provision(path, payload))
 }
 
-// Mutex declares a mutex at /m, and returns that path, as its siblings below do.
+// Mutex declares a mutex at /m, and returns that path, as the next three methods do.
 func (l *Lab) Mutex() string {
 	l.Declare("/m", kind.Mutex.New())
 	return "/m"
@@ -95,7 +95,7 @@ func (l *Lab) Mutexes(n int) []string {
 	return paths
 }
 
-// Client dials; its session timeout is 12 s, which is six ticks.
+// Client makes a client; its session timeout is 12 s, which is six ticks.
 func (l *Lab) Client(id string, change ...func(*recipes.Config)) *recipes.Client {
 	l.T.Helper()
 	cfg := recipes.Config{Servers: []string{"zk"}, Dialer: l.Srv.DialContext, SessionTimeout: 12 * time.Second, ID: id}
@@ -109,12 +109,12 @@ func (l *Lab) Client(id string, change ...func(*recipes.Config)) *recipes.Client
 	return c
 }
 
-// Awake is a client of a machine that never sleeps, which saves the system calls that would find that out.
+// Awake makes a client on a machine that never sleeps. That saves the system calls that ask for the machine's sleep.
 func (l *Lab) Awake(id string, dial func(context.Context, string, string) (net.Conn, error)) *recipes.Client {
 	return l.Asleep(id, dial, func() time.Duration { return 0 })
 }
 
-// Asleep is a client of a machine that has slept for as long as slept says. Its session timeout is 40 s.
+// Asleep makes a client on a machine that has slept for as long as the function slept says. Its session timeout is 40 s.
 func (l *Lab) Asleep(id string, dial func(context.Context, string, string) (net.Conn, error), slept func() time.Duration) *recipes.Client {
 	ctx := seam.With(l.T.Context(), seam.Seams{Slept: slept})
 	c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{"zk"}, Dialer: dial, SessionTimeout: 40 * time.Second, ID: id})
@@ -123,7 +123,7 @@ func (l *Lab) Asleep(id string, dial func(context.Context, string, string) (net.
 	return c
 }
 
-// SessionID is that of the client's live session.
+// SessionID returns the id of the client's live session.
 func (l *Lab) SessionID(c *recipes.Client) int64 {
 	l.T.Helper()
 	s, err := c.Session(l.T.Context())
@@ -203,7 +203,7 @@ func (l *Lab) Granted(ch <-chan Result[*recipes.Lease], about ...any) Result[*re
 	return r
 }
 
-// Refused takes a lock and requires an error, which it returns.
+// Refused takes a lock and requires an error that matches with. It returns the error.
 func (l *Lab) Refused(take Take, with error, about ...any) error {
 	l.T.Helper()
 	_, err := take(l.T.Context())
@@ -253,7 +253,7 @@ func (l *Lab) By(c *recipes.Client, ops ...string) func(zktest.Request) bool {
 	return func(r zktest.Request) bool { return r.Session == id && on(r) }
 }
 
-// CutOff ends a session's connection, 0 for all, and then the server refuses every connection.
+// CutOff ends the connection of a session, or of all sessions if the id is 0. From then on the server refuses every connection.
 func (l *Lab) CutOff(session int64) {
 	l.Srv.RefuseDials(true)
 	l.Srv.Disconnect(session)
@@ -267,7 +267,8 @@ func (l *Lab) Empty(dirs ...string) {
 	}
 }
 
-// Goroutines counts the goroutines of this bubble. runtime.NumGoroutine counts others too: one that runs finalizers, or has just returned.
+// Goroutines counts the goroutines of this bubble. runtime.NumGoroutine counts other goroutines too: one that runs finalizers, or one that
+// has just returned.
 func (l *Lab) Goroutines() int {
 	l.T.Helper()
 	buf := make([]byte, 16<<20)
@@ -284,7 +285,7 @@ type Spent struct {
 	Ops   string // "create delete getData 2getChildren2"
 }
 
-// Cost runs f, and also counts the requests that f leaves to the background.
+// Cost runs f and returns its cost, which includes the requests that f leaves to the background.
 func (l *Lab) Cost(f func()) Spent {
 	l.T.Helper()
 	l.Settle()
@@ -317,7 +318,7 @@ type Result[T any] struct {
 	At  time.Time
 }
 
-// Async runs f and returns its result's channel.
+// Async runs f in a goroutine, and returns the channel that brings its result.
 func Async[T any](f func() (T, error)) <-chan Result[T] {
 	ch := make(chan Result[T], 1)
 	go func() {

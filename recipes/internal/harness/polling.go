@@ -21,8 +21,8 @@ type Polling struct {
 	done          sync.WaitGroup
 }
 
-// Poll lets each client poll until End, or the end of the test. Each client pauses between calls for a random time, from pause to
-// twice pause and a millisecond.
+// Poll lets each client poll until End, or the end of the test. Each client pauses between calls for a random time, at least the
+// parameter pause, and less than a millisecond more than twice that.
 func Poll(t *testing.T, clients []*recipes.Client, f Poller, pause time.Duration) *Polling {
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)
@@ -43,7 +43,7 @@ func Poll(t *testing.T, clients []*recipes.Client, f Poller, pause time.Duration
 	return p
 }
 
-// End returns when all have stopped.
+// End stops the clients, and returns when all have stopped.
 func (p *Polling) End() {
 	p.stop()
 	p.done.Wait()

@@ -34,7 +34,7 @@ type Thief struct {
 	Next func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu   sync.Mutex
-	addr string // dialled last
+	addr string // the address that was dialled last
 	seen []byte
 }
 

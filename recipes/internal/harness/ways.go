@@ -8,7 +8,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Take is a way to take a lock, as the methods of the recipes' handles are.
+// Take is a function that takes a lock, such as a method of a recipe's handle.
 type Take = func(context.Context) (*recipes.Lease, error)
 
 // Work runs under a lock.
@@ -21,14 +21,15 @@ type Way struct {
 	Queue string // where its waiters stand
 	Block func(*recipes.Client) Take
 	Take  func(*recipes.Client, ...recipes.Option) Take
-	Try   func(*recipes.Client, ...recipes.Option) Take // nil: an election has none
+	Try   func(*recipes.Client, ...recipes.Option) Take // nil for an election, which has no such method
 	Do    func(*recipes.Client, ...recipes.Option) func(context.Context, Work) error
 }
 
 // Queues are where the contenders of all Ways stand.
 var Queues = []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"}
 
-// Ways are recipes of four kinds, and a set, by name. They take what Lab.EveryKind declares: of the semaphore, all permits.
+// Ways are recipes of four kinds, and a set, by name. They take the locks that Lab.EveryKind declares, and of the semaphore
+// all permits.
 func Ways() map[string]Way { return WaysAt("") }
 
 // WaysAt is Ways for locks whose paths end with suffix.
@@ -81,7 +82,7 @@ func WaysAt(suffix string) map[string]Way {
 	}
 }
 
-// Draw takes n permits.
+// Draw takes n permits of the semaphore at path.
 func Draw(path string, n int, o ...recipes.Option) func(*recipes.Client) Take {
 	return func(c *recipes.Client) Take {
 		return func(ctx context.Context) (*recipes.Lease, error) { return c.Semaphore(path, o...).Acquire(ctx, n) }

@@ -1,6 +1,6 @@
 // Package hostile has what tests of sessions and of recipes put on the other end of a connection: frames, servers that break the
-// protocol, certificates. It also has the waits of tests in real time. A busy machine may for seconds run no goroutine of a test,
-// or no thread of a server. No test may depend on how soon they run.
+// protocol, certificates. It also has the waits of tests in real time. For seconds a busy machine may run no goroutine of a test, or no
+// thread of a server. No test may depend on how soon they run.
 package hostile
 
 import (
@@ -24,7 +24,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Script is one hostile or broken server: it is given each connection.
+// Script is one hostile or broken server: it is called for each connection.
 type Script func(net.Conn)
 
 // Frame puts a length in front of a body.
@@ -59,7 +59,7 @@ func ReadFrame(c net.Conn) []byte {
 // Silence reads and says nothing until the connection ends.
 func Silence(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// Saying reads the connect request, says something and then nothing more.
+// Saying reads the connect request, writes b, and then writes nothing more.
 func Saying(b []byte) Script {
 	return func(c net.Conn) {
 		if ReadFrame(c) == nil {
@@ -71,7 +71,7 @@ func Saying(b []byte) Script {
 	}
 }
 
-// BubbleTime is a moment in the life of the certificates: a synctest bubble begins on it.
+// BubbleTime is a moment in the life of the certificates: a synctest bubble begins at that moment.
 var BubbleTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // CA issues certificates for one test.
@@ -118,7 +118,7 @@ func (a *CA) Issue(t *testing.T, host string) (tls.Certificate, *x509.Certificat
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, leaf
 }
 
-// Reissue issues a client certificate with a subject as it is given.
+// Reissue issues a client certificate with exactly the given subject.
 func (a *CA) Reissue(t *testing.T, subject pkix.RDNSequence) tls.Certificate {
 	t.Helper()
 	raw, err := asn1.Marshal(subject)
@@ -187,7 +187,7 @@ func NoneLeft(t *testing.T, opts ...goleak.Option) {
 	require.NoError(t, err)
 }
 
-// Closed closes a client, and requires that its server has confirmed it, unless that took longer than Close waits.
+// Closed closes a client, and requires that its server has confirmed the end of the session, unless that took longer than Close waits.
 func Closed(t *testing.T, c io.Closer) {
 	t.Helper()
 	const politely = 1500 * time.Millisecond
@@ -197,8 +197,8 @@ func Closed(t *testing.T, c io.Closer) {
 	}
 }
 
-// Refused requires that dial fails, and says why. The text is of the last attempt. If that attempt had no time left, Refused
-// makes another one with more time.
+// Refused requires that dial fails, and says why. The text of the error describes the last attempt. If that attempt had no time left,
+// Refused makes another one with more time.
 func Refused(t *testing.T, dial func(connectTimeout time.Duration) error, why string) {
 	t.Helper()
 	for limit := time.Second; ; limit *= 2 {

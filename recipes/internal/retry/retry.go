@@ -63,8 +63,8 @@ func (t *Tries) Over(ctx context.Context, s Session, worth func(error) bool, err
 	return true
 }
 
-// Pause waits before another try. Its error says why there must be none: ctx or the session has ended. So every loop with a Pause
-// ends with them.
+// Pause waits before another try. Its error says why there must be no other try: ctx or the session has ended. So every loop with
+// a Pause ends then.
 func Pause(ctx context.Context, s Session, d time.Duration) error {
 	var over <-chan struct{}
 	if s != nil {
@@ -80,7 +80,7 @@ func Pause(ctx context.Context, s Session, d time.Duration) error {
 	}
 }
 
-// WhyEnded returns the cause of ctx's end. The error also matches ctx.Err, because callers compare with either.
+// WhyEnded returns the cause of ctx's end. The error also matches ctx.Err, because callers compare it with either.
 func WhyEnded(ctx context.Context) error {
 	why, err := context.Cause(ctx), ctx.Err()
 	if errors.Is(why, err) {

@@ -356,8 +356,7 @@ func (s *tlsSource) nextConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// shownCertificates are the certificates that we have shown to a server on a connection: our certificate, and those between it and an
-// authority.
+// shownCertificates are the certificates that we have shown to a server on a connection: our own, and those between it and an authority.
 type shownCertificates []*x509.Certificate
 
 // open makes one connection: dialling and TLS within ctx. It returns what we have shown to the server, if it asked.

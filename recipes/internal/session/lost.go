@@ -26,8 +26,8 @@ func (s *Session) Gone() bool {
 //
 // CloseLost must resume the session before it closes it. If the closeSession does not arrive, the resumed session lives for
 // another timeout. So the two requests are sent together, with the shortest timeout that a server grants. (With SASL, the
-// closeSession is sent after the login.) After a failure the caller may try again, but for a session timeout at most, because
-// a failed try may have resumed the session.
+// closeSession is sent after the login.) The caller tries again for a session timeout at most, because a failed try may have
+// resumed the session.
 func (s *Session) CloseLost(ctx context.Context, lost *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout()/3)
 	defer cancel()

@@ -33,8 +33,7 @@ func newRawWriter(conn net.Conn) *rawWriter {
 	return w
 }
 
-// now writes as much of b as the socket takes, and returns how many bytes. It ignores errors: the goroutine that writes the rest will
-// meet them.
+// now writes as much of b as the socket takes, and returns how many bytes. It ignores errors: the write of the rest meets them.
 func (w *rawWriter) now(b []byte) int {
 	w.out, w.n = b, 0
 	_ = w.conn.Write(w.write)

@@ -752,8 +752,7 @@ func (c *Client) redial(d *dialling, old *Session) {
 }
 
 // Close ends the client. It loses the session with ErrClosed, which calls the callbacks given to Session.Hold, closes the session on the
-// servers, and joins every goroutine, except that of a Dialer that does not obey its context. recipes.Client.Close says what an error
-// means, and how long that may take.
+// servers, and joins every goroutine but that of a Dialer that ignores its context. recipes.Client.Close documents errors and times.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	again := c.live.Err() != nil

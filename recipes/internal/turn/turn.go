@@ -1,17 +1,18 @@
 // Package turn lets one goroutine of a client at a time contend for a lock. The others wait here in their order of arrival, so a
-// thousand goroutines keep one node. It knows no ZooKeeper.
+// thousand goroutines keep one node. The package knows nothing of ZooKeeper.
 //
 //	place, _, ahead := turns.Enter(ctx, []turn.Member{{Key: key, ID: id}}, true, false, nil)
 //	defer turns.Leave(key)
 //
-// [Turns] are those of a client; a [Ticket] has the turns of one call. The owner of a turn moves through these states (State):
+// [Turns] has the turns of a client; a [Ticket] has the turns of one call. The owner of a turn moves through these states
+// (State):
 //
 //	Asks ──> Holds ──> Leaves ──> the next goroutine Asks, or the queue is gone
 //	  └──────────────────▲
 //
-// A set of locks takes its turns at one moment: all, or none. It has no turn while it waits. With a turn, a set could block
-// itself. A goroutine that holds one of its locks and wants another could wait for the set, while the set waits for that
-// goroutine. So single callers overtake a set that cannot go on yet. A turn is Free while only such sets wait.
+// A set of locks takes its turns at one moment: all, or none. It has no turn while it waits. With a turn, a waiting set could
+// block itself. A goroutine that holds one of the set's locks, and wants another of them, could wait for the set, while the set
+// waits for that goroutine. So single callers overtake a set that cannot go on yet. A turn is Free while only such sets wait.
 package turn
 
 import (
@@ -40,9 +41,9 @@ func (s State) String() string {
 
 // Ahead is the contender in the way of a goroutine.
 type Ahead struct {
-	ID       string    // of the goroutine that has the turn
+	ID       string    // the ID of the goroutine that has the turn
 	State    State     // what that goroutine does
-	Holder   Holder    // the foreign contender that it waits for; nil if none is known
+	Holder   Holder    // the foreign contender that the goroutine waits for; nil if none is known
 	Position int       // the number of contenders ahead
 	At       time.Time // when this was known
 	Ended    bool      // the waiter's context ended the wait
@@ -52,7 +53,7 @@ type Ahead struct {
 type Holder interface{ Party() kind.Party }
 
 // Key names a lock, the kind that the caller expects, and whether it is for reading. A caller that expects a wrong kind waits for
-// no other, because it will be refused.
+// no other caller, because its declaration will refuse it.
 type Key struct {
 	Kind   *kind.Kind
 	Path   string
@@ -69,7 +70,7 @@ type Turns[Place any] struct {
 // queue has the owner and the waiters of one lock's turn.
 type queue[Place any] struct {
 	owner    string // the ID of the goroutine that has the turn
-	state    State  // of the owner
+	state    State  // the state of the owner
 	waiters  []waiter[Place]
 	holder   Holder        // the contender that the owner waits for, if known
 	position int           // the number of contenders ahead of the owner
@@ -79,19 +80,19 @@ type queue[Place any] struct {
 // waiter is a goroutine that waits for the turn.
 type waiter[Place any] struct {
 	id   string
-	set  []Key       // the keys of all turns of a set; nil for a single lock, which also accepts a place
+	set  []Key       // the keys of all turns of a set; nil for a call that wants a single lock, which also accepts a place
 	pass chan *Place // of capacity 1, so passing a turn never blocks
 }
 
 // describeAhead describes the contender in the way of a goroutine that has i others between it and the owner.
 func (q *queue[Place]) describeAhead(i int) *Ahead {
-	if q.holder != nil { // all goroutines of this client wait for it
+	if q.holder != nil { // all goroutines of this client wait for that contender
 		return &Ahead{Holder: q.holder, Position: q.position + i + 1, At: time.Now()}
 	}
 	return &Ahead{ID: q.owner, Position: i + 1, State: q.state}
 }
 
-// soonFree reports whether the turn is about to be free: its owner only deletes its nodes, and no other waits.
+// soonFree reports whether the turn is about to be free: its owner only deletes its nodes, and no other goroutine waits.
 func (q *queue[Place]) soonFree() bool { return q.state == Leaves && len(q.waiters) == 0 }
 
 // Member is one lock of a set.
@@ -102,8 +103,8 @@ type Member struct {
 
 // Enter waits for the turns of a set of locks, and takes all of them at one moment. The parameter single is true for a call that
 // wants one lock, which also accepts a place. If ctx ends first, Enter returns the contender in the way as obstacle, with Ended
-// set, and the index of its lock in set as member. A try returns obstacle at once if a contender is in the way, unless that only
-// deletes its nodes. If report is not nil, Enter calls it once before it waits, with a mutex held.
+// set, and the index of its lock in set as member. A try returns obstacle at once if a contender is in the way, unless that
+// contender only deletes its nodes. If report is not nil, Enter calls it once before it waits, with a mutex held.
 func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool, report func(member int, ahead *Ahead)) (place *Place, member int, obstacle *Ahead) {
 	t.mu.Lock()
 	var first *queue[Place]
@@ -198,7 +199,7 @@ func (t *Turns[Place]) begin(key Key, id string, state State) {
 		t.queues[key] = q
 	}
 	q.owner, q.state, q.holder = id, state, nil
-	if q.left != nil { // Owner looks again, and finds the new owner
+	if q.left != nil { // the method Owner looks again, and finds the new owner
 		close(q.left)
 		q.left = nil
 	}
@@ -214,7 +215,7 @@ type Ticket[Place any] struct {
 func (t *Ticket[Place]) Granted() { t.set(Holds) }
 
 // Leaving says that the owner is about to leave. A try that comes now waits until the nodes are deleted, about a round trip:
-// otherwise nodes of its own client would refuse it.
+// otherwise it would be refused because of nodes of its own client.
 func (t *Ticket[Place]) Leaving() { t.set(Leaves) }
 
 // set changes the state of the owner, which no longer waits.
@@ -250,8 +251,8 @@ func (t *Turns[Place]) KeepOut(key Key) bool {
 	return true
 }
 
-// WaitsFor records the contender for which the owner waits, and the number ahead of the owner. Goroutines that wait for the turn
-// show them.
+// WaitsFor records the contender for which the owner waits, and the number of contenders ahead of the owner. The errors of
+// goroutines that wait for the turn show both.
 func (t *Turns[Place]) WaitsFor(key Key, holder Holder, position int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -279,8 +280,8 @@ func (t *Turns[Place]) Leave(key Key) {
 	}
 }
 
-// HandOver passes the turn on with a place. It returns false if no waiting goroutine accepts one. Then the caller still has the
-// turn, and deletes the place.
+// HandOver passes the turn on with a place. It returns false if no waiting goroutine accepts a place. Then the caller still has
+// the turn, and deletes the place.
 func (t *Turns[Place]) HandOver(key Key, place *Place) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -288,7 +289,7 @@ func (t *Turns[Place]) HandOver(key Key, place *Place) bool {
 }
 
 // pass gives the turn to the first waiter that can go on with it, and reports whether there is one. A waiter is taken out under
-// mu, either here or by itself. So the turn goes to exactly one.
+// mu, either here or by itself. So the turn goes to exactly one waiter.
 func (t *Turns[Place]) pass(key Key, place *Place) bool {
 	i := t.nextWaiter(key)
 	if i < 0 {
@@ -323,8 +324,8 @@ func (t *Turns[Place]) nextWaiter(key Key) int {
 	})
 }
 
-// Next returns the ID of the next goroutine, if it accepts a place. It may give up at any moment, so the caller must be able to
-// delete the place again.
+// Next returns the ID of the next goroutine, if it accepts a place. That goroutine may give up at any moment, so the caller must
+// be able to delete the place again.
 func (t *Turns[Place]) Next(key Key) (id string, waits bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -335,7 +336,7 @@ func (t *Turns[Place]) Next(key Key) (id string, waits bool) {
 }
 
 // Owner returns nil if the turn is free, otherwise its owner. It first waits for an owner that only deletes its nodes, if no
-// other waits. If ctx ends during that, it returns the owner with Ended set.
+// other goroutine waits. If ctx ends during this wait, Owner returns the owner with Ended set.
 func (t *Turns[Place]) Owner(ctx context.Context, key Key) (ahead *Ahead) {
 	for {
 		t.mu.Lock()

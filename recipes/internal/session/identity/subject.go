@@ -20,7 +20,7 @@ type attribute struct {
 	Value asn1.RawValue
 }
 
-type attributesSET []attribute // encoding/asn1 goes by the suffix of the name
+type attributesSET []attribute // encoding/asn1 recognises a set by this suffix of the type's name
 
 // Subject returns a certificate's subject as ZooKeeper's X509AuthenticationProvider writes it into an ACL: X500Principal.getName,
 // which is RFC 2253 as Java understands it. pkix.Name.String uses another order, and pkix.RDNSequence.String knows other
@@ -70,7 +70,7 @@ func (a attribute) String() string {
 	return keyword + "=#" + hex.EncodeToString(a.Value.FullBytes) // RFC 2253 section 2.4: tag, length and value
 }
 
-// text is the value if it is of one of ASN.1's string types. All of them are read as UTF-8, as Java does.
+// text returns the value if it has one of ASN.1's string types. All of them are read as UTF-8, as Java does.
 func (a attribute) text() (string, bool) {
 	if a.Value.Class != asn1.ClassUniversal {
 		return "", false

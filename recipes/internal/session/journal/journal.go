@@ -1,4 +1,4 @@
-// Package journal writes log lines in the background, in order: whoever logs may hold a lock, and the handler may be slow.
+// Package journal writes log lines in the background, in order: the code that logs may hold a lock, and the handler may be slow.
 //
 //	log := journal.New(logger)
 //	log.Write(slog.LevelInfo, "session lost", "session", id)
@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Journal writes the log of a Client. Each line has a goroutine, which writes it when the line before is written. So whoever logs
-// may hold a lock or be waited for by others, and the handler may be slow or use the Client.
+// Journal writes the log of a Client. Each line has a goroutine, which writes it when the line before is written. So the code
+// that logs may hold a lock, and the handler may be slow or use the Client.
 type Journal struct {
 	to slog.Handler
 
@@ -21,7 +21,7 @@ type Journal struct {
 	last chan struct{} // closed when the last line is written; nil before the first
 }
 
-// New returns a journal for a logger; nil is one that writes nothing.
+// New returns a journal for a logger; with nil the journal writes nothing.
 func New(log *slog.Logger) *Journal {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -35,7 +35,7 @@ func (j *Journal) Write(level slog.Level, text string, args ...any) {
 		return
 	}
 	var caller [1]uintptr
-	runtime.Callers(2, caller[:]) // without this function and Callers
+	runtime.Callers(2, caller[:]) // skip this function and Callers
 	line := slog.NewRecord(time.Now(), level, text, caller[0])
 	line.Add(args...)
 	written := make(chan struct{})
@@ -55,7 +55,7 @@ func (j *Journal) Write(level slog.Level, text string, args ...any) {
 // logGrace is how long Close waits for a handler that has not taken every line yet.
 const logGrace = 1500 * time.Millisecond
 
-// Wait waits until every line is written, but not for a handler that takes long.
+// Wait waits until every line is written, for logGrace at most.
 func (j *Journal) Wait() {
 	j.mu.Lock()
 	last := j.last

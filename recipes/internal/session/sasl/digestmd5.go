@@ -27,8 +27,8 @@ type digestMD5 struct {
 
 func (d digestMD5) Identity() string { return d.user }
 
-// The realm that ZooKeeper's servers offer, and the name that they have in the exchange, whatever their host's is
-// (SecurityUtils.createSaslServer).
+// The realm that ZooKeeper's servers offer, and the name that they have in the exchange, whatever the name of their
+// host is (SecurityUtils.createSaslServer).
 const (
 	digestHost = "zk-sasl-md5"
 	digestURI  = "zookeeper/" + digestHost
@@ -55,7 +55,7 @@ func (d digestMD5) Start(context.Context, string, string) (Exchange, error) {
 	}, nil
 }
 
-// digestExchange is one login. Each step puts the one that follows into next.
+// digestExchange is one login. Each step sets the field next to the step that follows.
 type digestExchange struct {
 	user, password, uri, cnonce string
 	realm, nonce                string // the server's
@@ -145,7 +145,7 @@ func latin1(text string) string {
 	return string(b)
 }
 
-// quote is a quoted-string.
+// quote returns text as a quoted-string of RFC 2831.
 func quote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }

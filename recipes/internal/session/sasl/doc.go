@@ -1,4 +1,4 @@
-// Package sasl logs a connection in by SASL, and has the mechanism DIGEST-MD5. Package recipes/kerberos has another.
+// Package sasl logs a connection in by SASL, and has the mechanism DIGEST-MD5. Package recipes/kerberos has another mechanism.
 //
 //	login, err := sasl.NewLogin(ctx, mechanism, server, address) // before the connection is dialled
 //	err = login.Run(conn)                                        // after the server granted the session

@@ -15,9 +15,9 @@ import (
 type Mechanism interface {
 	// Identity is the name that servers give to this login, as in an access list's entry sasl:NAME; "" if it is not known yet.
 	Identity() string
-	// Start prepares the login of one connection: server is its name as in Config.Servers, address what is dialled, both with a
-	// port. It must obey ctx. After an error that wraps ErrAuth, another attempt is of no use before a person has done something.
-	// After other errors the session tries again.
+	// Start prepares the login of one connection: server is the server's name as in Config.Servers, address is what is dialled;
+	// both have a port. It must obey ctx. After an error that wraps ErrAuth, another attempt is of no use before a person has
+	// done something. After other errors the session tries again.
 	Start(ctx context.Context, server, address string) (Exchange, error)
 }
 
@@ -81,7 +81,7 @@ func (l *Login) Run(conn io.ReadWriter) error {
 		if done {
 			return nil
 		}
-		_, _ = conn.Write(tokenFrame(token)) // if this fails, reading finds out
+		_, _ = conn.Write(tokenFrame(token)) // if the write fails, the read below fails too
 		if challenge, err = l.challenge(conn); err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (l *Login) Run(conn io.ReadWriter) error {
 	return &Error{err: fmt.Errorf("%w: the server goes on after %d answers", wire.ErrProtocol, maxRounds)}
 }
 
-// challenge reads the server's answer to a token; nil if it has none.
+// challenge reads the server's answer to a token. It returns nil if the answer has no challenge.
 func (l *Login) challenge(conn io.Reader) ([]byte, error) {
 	head := make([]byte, 4)
 	if _, err := io.ReadFull(conn, head); err != nil {
@@ -120,7 +120,7 @@ func (l *Login) challenge(conn io.Reader) ([]byte, error) {
 	return challenge, nil
 }
 
-// If the login had begun, Explain returns a handshake's error as an error of the login.
+// Explain returns a handshake's error as an error of the login, if the login had begun.
 func (l *Login) Explain(err error) error {
 	if !l.begun {
 		return err

@@ -20,13 +20,13 @@ import (
 // Server is one address of the ensemble.
 type Server struct {
 	Name  string // as in Config.Servers; certificates are verified against it
-	Addr  string // host:port, to dial: a name may stand for several; "" if it is not known which servers Name stands for
+	Addr  string // the host:port to dial, as a name may stand for several; "" if it is not known which servers Name stands for
 	Entry string // the entry of Config.Servers that stands for Name, if it differs: see service
-	Told  bool   // a server named it, and not Config.Servers, so it gets no client certificate
+	Told  bool   // another server named this server, and Config.Servers does not, so it gets no client certificate
 }
 
 // Rotation is the servers of one session. It keeps names, resolves them again on each pass over the list, and goes on with the
-// others when one of them does not resolve.
+// other names when one name does not resolve.
 type Rotation struct {
 	roster *Roster
 	Book   *Book
@@ -37,12 +37,12 @@ type Rotation struct {
 	mu      sync.Mutex
 	names   []string // the list of the present pass
 	targets []Server
-	at      int               // the present one
+	at      int               // the index of the present target
 	causes  map[string]string // why the last attempt at each name failed
-	trials  map[string]string // how far the last attempt at each has come
+	trials  map[string]string // how far the last attempt at each name has come
 }
 
-// Roster is the list of servers of a Client, each once. It is replaced, and not changed.
+// Roster is the list of servers of a Client, each once. The list is replaced as a whole, and never changed.
 type Roster struct{ names atomic.Pointer[[]string] }
 
 func NewRoster(names []string) *Roster {
@@ -54,9 +54,9 @@ func NewRoster(names []string) *Roster {
 // Replace sets the list. Sessions use it from their next attempt on.
 func (r *Roster) Replace(names []string) { r.names.Store(&names) }
 
-// Book resolves names for a Client. When that fails, the last addresses of a name are still the best we have. Name servers may be
-// behind the same broken network, and a headless service of Kubernetes has no address while none of its pods is ready. The log
-// says when a name begins to fail, and when it resolves again.
+// Book resolves names for a Client. When a lookup fails, the last addresses of a name are still the best we have. Name servers
+// may be behind the same broken network, and a headless service of Kubernetes has no address while none of its pods is ready. The
+// log says when a name begins to fail, and when it resolves again.
 type Book struct {
 	resolve  func(ctx context.Context, host string) ([]string, error)   // nil: names are dialled as they are
 	services func(ctx context.Context, name string) ([]*net.SRV, error) // looks up SRV records
@@ -79,8 +79,8 @@ func NewBook(resolve func(context.Context, string) ([]string, error), services f
 
 // resolvedName has the name servers' answer about a name.
 type resolvedName struct {
-	addresses []address // the last ones that they named
-	err       error     // why the last lookup failed; nil if it did not
+	addresses []address // the last addresses that the name servers gave
+	err       error     // why the last lookup failed; nil if it succeeded
 }
 
 // address is one address that a name stands for.
@@ -130,7 +130,7 @@ func parseServer(s string) (string, error) {
 	if err := refuseAmbiguous(s); err != nil {
 		return "", err
 	}
-	// IPv6 addresses come first: their colons do not separate a port.
+	// Check for an IPv6 address first: its colons do not separate a port.
 	if ip, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
 		return net.JoinHostPort(ip.String(), "2181"), nil
 	}
@@ -151,7 +151,7 @@ func parseServer(s string) (string, error) {
 // Java clients since 3.10 (ZOOKEEPER-4956).
 func service(entry string) (name string, ok bool) { return strings.CutPrefix(entry, "dns-srv://") }
 
-// Service is the name of the SRV records that named the server; ok is false for one that the configuration names.
+// Service is the name of the SRV records that named the server; ok is false for a server that the configuration names.
 func (t Server) Service() (name string, ok bool) { return service(t.Entry) }
 
 // refuseAmbiguous refuses an IPv6 address without brackets whose last group may be meant as a port: "::1:2181" is also the
@@ -180,9 +180,10 @@ func NewRotation(live context.Context, roster *Roster, book *Book) *Rotation {
 	return &Rotation{roster: roster, names: *roster.names.Load(), Book: book, live: live, pass: -1, causes: map[string]string{}, trials: map[string]string{}}
 }
 
-// Next moves on to the next address. It returns the number of its pass (from 0), and whether it is the first of that pass. Each
-// pass resolves the names, for no longer than limit, and comes last to the address that was used last: it has just failed. A new
-// list begins a new count of passes. Only stayConnected calls it, so only that goroutine changes names, targets and at.
+// Next moves on to the next address. It returns the number of the pass (from 0), and whether the address is the first of that
+// pass. Each pass resolves the names, for no longer than limit. It ends with the address that was used last, because that has
+// just failed. A new list begins a new count of passes. Only stayConnected calls it, so only that goroutine changes names,
+// targets and at.
 func (h *Rotation) Next(limit time.Duration) (t Server, pass int, first bool) {
 	names, targets, at := *h.roster.names.Load(), h.targets, h.at+1
 	if !slices.Equal(names, h.names) {
@@ -233,7 +234,7 @@ func (h *Rotation) lookup(names []string, limit time.Duration) (all []Server) {
 					found[i] = append(found[i], ranked{Server{Name: s.at, Addr: addr, Entry: entry}, s.rank})
 				}
 			}
-			if found[i] == nil { // the attempt to connect to it reports why
+			if found[i] == nil { // the attempt to connect reports why
 				found[i] = []ranked{{Server{Name: entry}, 0}}
 			}
 		})
@@ -297,7 +298,7 @@ func (b *Book) lookService(ctx context.Context, name string) (all []address, err
 	return nil, err
 }
 
-// look asks the name servers for the addresses of a name; nil if it has never had one.
+// look asks the name servers for the addresses of a name. It returns nil if the name has never had an address.
 func (b *Book) look(ctx context.Context, name string, ask func(ctx context.Context, name string) ([]address, error)) []address {
 	found, err := ask(ctx, name)
 	b.mu.Lock()
@@ -316,7 +317,7 @@ func (b *Book) look(ctx context.Context, name string, ask func(ctx context.Conte
 		at = append(at, a.at)
 	}
 	switch {
-	case len(before.addresses) == 0: // if it still does not resolve, the report says why
+	case len(before.addresses) == 0: // if the name still does not resolve, the report says why
 	case err != nil && before.err == nil:
 		b.log(slog.LevelWarn, "a name does not resolve; the addresses that it had last are tried", "name", name, "addresses", at, "cause", err)
 	case err == nil && before.err != nil:
@@ -388,7 +389,7 @@ func (h *Rotation) Granted(t Server) {
 	h.trials[t.Name] = "it granted the session"
 }
 
-// Trying remembers how far an attempt has come, for the report of a caller that gives up before it fails.
+// Trying remembers how far an attempt has come, for the report of a caller that gives up before the attempt fails.
 func (h *Rotation) Trying(t Server, stage string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -5,7 +5,7 @@
 //	grant, err := wire.ReadGrant(conn)
 //
 // An [Encoder] appends requests and a [Decoder] reads what a server sent. A [Reply] is the answer to one operation, and a [Grant]
-// that to a connect request. [Answer] says what an error code means for the effect of a request.
+// is the answer to a connect request. [Answer] says what an error code means for the effect of a request.
 //
 // Reading is safe against hostile servers: it ends, allocates no more than the frame's length, and fails with an error that wraps
 // [ErrProtocol] when the bytes are not the protocol.

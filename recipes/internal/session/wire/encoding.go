@@ -89,7 +89,7 @@ func (d *Decoder) Bool() bool {
 	return b != nil && b[0] != 0
 }
 
-// Buffer reads a byte array, a copy. A length of -1 is legal and means null, which ZooKeeper distinguishes from an empty one.
+// Buffer reads a byte array, a copy. A length of -1 is legal and means null, which ZooKeeper distinguishes from an empty array.
 func (d *Decoder) Buffer() []byte {
 	n := d.Int32()
 	if n == -1 || d.Bad {

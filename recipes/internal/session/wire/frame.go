@@ -99,15 +99,15 @@ func (e *Encoder) Node(request any) int32 {
 }
 
 // Container is an operation of a transaction that creates a container node, without data. The servers delete it some time after
-// its last child has gone. Older servers than 3.5.3 know none. Programs cannot use this internal type: they must not put locks on
-// a node that the servers delete.
+// its last child has gone. Servers before 3.5.3 have no container nodes. Programs cannot use this internal type: they must not
+// put locks on a node that the servers delete.
 type Container struct {
 	Path string
 	ACL  []zk.ACL
 }
 
-// Multi appends a transaction. A header (type, done, error) precedes each operation; one more, the only one with done set,
-// follows the last.
+// Multi appends a transaction. A header (type, done, error) precedes each operation; one more header, the only one with done set,
+// follows the last operation.
 func (e *Encoder) Multi(ops []any) {
 	for _, each := range ops {
 		at := len(e.B)
@@ -120,9 +120,9 @@ func (e *Encoder) Multi(ops []any) {
 
 // Reply is a server's answer: the header, and the fields of the body that the operation has.
 type Reply struct {
-	Zxid    int64 // a committed write's own; otherwise that of the newest transaction the server knew
-	Code    int32 // why it failed; of a transaction, why the first operation that failed did
-	Failed  int32 // of a transaction that failed: the index of that operation
+	Zxid    int64 // the zxid of a committed write; otherwise that of the newest transaction that the server knew
+	Code    int32 // the error code; for a transaction, that of the first operation that failed
+	Failed  int32 // for a transaction that failed: the index of the first operation that failed
 	Path    string
 	Data    []byte
 	Names   []string
@@ -161,9 +161,9 @@ func (r *Reply) Decode(op int32, ops int, body []byte) (err error) {
 	return err
 }
 
-// multi reads the results of a transaction; want is the number of its operations, and callers index them by operation. In one
-// that was rolled back every result is an error: 0 before the operation that failed, -2 after it (DataTree.processTxn). So all of
-// them are read.
+// multi reads the results of a transaction; want is the number of its operations, and callers index them by operation. In a
+// transaction that was rolled back every result is an error: 0 before the operation that failed, -2 after it
+// (DataTree.processTxn). So multi reads all results.
 func (r *Reply) multi(c *Decoder, want int) error {
 	for !c.Bad {
 		op, done := c.Int32(), c.Bool()
@@ -203,7 +203,7 @@ func (r *Reply) multi(c *Decoder, want int) error {
 
 // Grant is a server's answer to a connect request.
 type Grant struct {
-	version  int32 // of the protocol; see keeperRejects
+	version  int32 // the version of the protocol; see keeperRejects
 	ID       int64
 	Timeout  int32 // ms
 	Password []byte
@@ -229,7 +229,7 @@ func ConnectFrame(zxid int64, timeout time.Duration, id int64, password []byte) 
 	return e.B
 }
 
-// NewPassword is sent for a session that has none yet.
+// NewPassword is sent for a session that has no password yet.
 var NewPassword = make([]byte, 16)
 
 // Closing appends a closeSession to frames.
@@ -252,7 +252,8 @@ func ReadGrant(r io.Reader) (Grant, error) {
 	if c.Bad {
 		return Grant{}, fmt.Errorf("%w: malformed answer of %d bytes to the connect request", ErrProtocol, len(body))
 	}
-	// A Keeper's sessions have a password of zeros. ZooKeeper sends one too, with a timeout of 0, for a session that has expired.
+	// A Keeper's sessions have a password of zeros. ZooKeeper also sends such a password for a session that has expired, but with
+	// a timeout of 0.
 	if g.version == keeperRejects || g.Timeout > 0 && bytes.Equal(g.Password, NewPassword) {
 		return Grant{}, ErrKeeper
 	}
@@ -289,7 +290,7 @@ func ExplainLength(head [4]byte, max int) error {
 	}
 }
 
-// TimedOut reports whether err means that a deadline has passed. A Config.Dialer's connections may have their own error for it.
+// TimedOut reports whether err means that a deadline has passed. A Config.Dialer's connections may have their own error for that.
 func TimedOut(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
@@ -342,7 +343,7 @@ var definiteCodes = map[int32]error{
 	CodeReconfigDisabled: zk.ErrReconfigDisabled,
 }
 
-// unnamedCodes has the codes that go-zookeeper has no error for, with their meaning for a write. Those that a server returns
+// unnamedCodes has the codes that go-zookeeper has no error for, with their meaning for a write. Codes that a server returns
 // before it proposes anything are definite; for internal failures of a server nothing is assumed.
 var unnamedCodes = map[int32]struct {
 	outcome Outcome
@@ -367,7 +368,7 @@ var unnamedCodes = map[int32]struct {
 	CodeThrottled:     {OutcomeDefinite, ErrThrottled, ""},
 }
 
-// errRolledBack is the result of a transaction's operations that failed only because another one did.
+// errRolledBack is the result of a transaction's operations that failed only because another operation failed.
 var errRolledBack = errors.New("unknown error: -2") // go-zookeeper's wording
 
 // Answer returns what an error code means for the operation's effect, and the error that callers should see.
@@ -389,7 +390,7 @@ func Answer(code int32) (Outcome, error) {
 const (
 	CodeOK                      = 0
 	CodeSystemError             = -1
-	CodeRuntimeInconsistency    = -2 // as the result of an operation in a transaction: it was rolled back
+	CodeRuntimeInconsistency    = -2 // as the result of an operation in a transaction: the operation was rolled back
 	CodeDataInconsistency       = -3
 	CodeConnectionLoss          = -4
 	CodeMarshallingError        = -5
