@@ -10,8 +10,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// DigestID is the id ZooKeeper derives from "user:password" for the digest scheme: the user, a colon, and the SHA-1 of the whole in base
-// 64. It is what an ACL of that scheme holds and what [WithSuperDigest] takes.
+// DigestID returns the id that ZooKeeper derives from "user:password" for the digest scheme: the user, a colon, and the SHA-1 of the whole
+// text in base 64. Access lists of that scheme have this id, and [WithSuperDigest] takes it.
 func DigestID(userPassword string) string {
 	user, _, _ := strings.Cut(userPassword, ":")
 	sum := sha1.Sum([]byte(userPassword))

@@ -17,33 +17,34 @@ import (
 // makes the server wait. All fields below nc are guarded by Server.mu.
 type conn struct {
 	s  *Server
-	v  *view // the view of the server that it is connected to
+	v  *view // the view of the server that the client is connected to
 	nc net.Conn
-	// raw is the connection below TLS, or nc itself. It is the one to close: closing a TLS connection writes, and nothing here may wait.
+	// raw is the connection below TLS; without TLS it is nc. The server closes raw, because closing a TLS connection writes, and nothing
+	// here may wait.
 	raw net.Conn
 	ip  string
 
-	sid atomic.Int64 // the session's id, for faults' predicates
+	sid atomic.Int64 // the session's id, for the predicates of faults
 	id  int64
 
 	session   *session
 	behind    *conn // the session's previous connection to this server, see mustWait
 	follower  *conn // the connection that waits behind this one
-	claims    int64 // the session id the handshake asks for
+	claims    int64 // the session id that the handshake asks for
 	ids       []store.Identity
 	login     digestmd5.Login
 	oldClient bool
-	ending    bool // the session is closed, the reply not yet sent
-	swallowed bool // something was left unanswered, see Replica.CutOff
-	// True once the server has ended the connection, or has noticed that the client did. In a partition the socket can be gone (out.Dead)
-	// before the server notices.
+	ending    bool // the session is closed, but the reply is not sent yet
+	swallowed bool // a request was left unanswered, see Replica.CutOff
+	// closed is true once the server has ended the connection, or has noticed that the client has ended it. In a partition the socket can
+	// be gone (out.Dead) before the server notices.
 	closed bool
 
-	in      []inboundFrame // read, not yet executed
-	arrived int            // how many of in have reached the server
+	in      []inboundFrame // frames that were read, but are not executed yet
+	arrived int            // how many frames of the field in have reached the server
 	inSize  int
-	stalled bool // a fault holds the first of in
-	reading bool // a fault stops the reader goroutine: it holds the first request in the queue that has not arrived
+	stalled bool // a fault holds the first frame of the field in
+	reading bool // a fault stops the reader goroutine at the first request that has not arrived
 	cutIn   bool // partitioned: nothing arrives
 	room    chan struct{}
 
@@ -66,16 +67,16 @@ type inboundFrame struct {
 	inj   *Injection
 	eof   bool
 	word  string // a four-letter word instead of a frame
-	read  bool   // the server's reader had it already: it arrives even if the connection ends
+	read  bool   // the server's reader had the frame already: the frame arrives even if the connection ends
 }
 
-// Queues beyond these sizes stop the reading of further requests, and a client that lets events pile up to maxQueue is cut.
+// While a queue is longer than softQueue, the server reads no further requests. It cuts a client that lets events pile up to maxQueue.
 const (
 	softQueue = 8 << 20
 	maxQueue  = 64 << 20
 )
 
-// newConn adopts a connection; Server.mu is held. One without a TCP address is a pipe and counts as coming from the same machine.
+// newConn adopts a connection; Server.mu is held. A connection without a TCP address is a pipe, and counts as one from the same machine.
 func newConn(s *Server, v *view, nc net.Conn) *conn {
 	ip := "127.0.0.1"
 	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
@@ -143,8 +144,8 @@ func (c *conn) noteSent(bytes int) {
 	signal(c.room)
 }
 
-// forgetIfNoticed forgets the connection, whose socket is gone, if the server has noticed its end. If not, it is forgotten when the
-// reader's eof arrives.
+// forgetIfNoticed is called when the socket is gone. It forgets the connection if the server has noticed the end. If not, noteGone forgets
+// the connection when the reader's eof arrives.
 func (c *conn) forgetIfNoticed() {
 	if c.closed {
 		delete(c.s.conns, c)
@@ -176,11 +177,11 @@ func (c *conn) deliver(it inboundFrame) bool {
 	return !c.out.Dead()
 }
 
-// pump lets everything that is due arrive, which touches the session. Then it executes in order until the queue is empty or a fault holds
-// it up. These are two steps because a held request must not keep later pings from counting.
+// pump lets everything that is due arrive, which touches the session. Then it executes the requests in order, until the queue is empty or a
+// fault holds a request. These are two steps because a held request must not keep later pings from touching the session.
 func (c *conn) pump() {
 	if c.behind != nil {
-		c.behind.pump() // behind may no longer be in Server.conns
+		c.behind.pump() // the older connection may no longer be in Server.conns
 	}
 	for c.arrived < len(c.in) && !c.reading && !c.cutIn && !c.s.frozen && !c.s.closed {
 		it := &c.in[c.arrived]
@@ -216,7 +217,7 @@ func (c *conn) pump() {
 	}
 }
 
-// follow puts the connection behind the previous one that its session had to this server.
+// follow makes the connection wait behind the previous connection of its session to this server, if that one is busy.
 func (c *conn) follow(older *conn) {
 	if older != nil && older.isBusy() {
 		c.behind, older.follower = older, c
@@ -226,8 +227,8 @@ func (c *conn) follow(older *conn) {
 // isBusy reports whether requests of this connection, or of one before it, are in the server's pipeline.
 func (c *conn) isBusy() bool { return c.arrived > 0 || c.behind != nil }
 
-// mustWait reports whether the next request has to wait for those of an older connection: a server's pipeline is one queue
-// and outlives connections. Credentials do not go through it (ZooKeeperServer.processPacket).
+// mustWait reports whether the next request has to wait for the requests of an older connection: a server's pipeline is one queue and
+// outlives connections. Credentials do not go through the pipeline (ZooKeeperServer.processPacket).
 func (c *conn) mustWait() bool {
 	return c.behind != nil && c.in[0].req.Op != wire.OpAuth && c.in[0].req.Op != wire.OpSASL
 }
@@ -244,13 +245,13 @@ func (c *conn) arrive(it *inboundFrame) {
 	}
 	c.lastXid, c.lastOp = it.req.Xid, it.req.Op
 	c.countRequest(it.req.Op)
-	// A request touches the session before it is executed (ZooKeeperServer.submitRequestNow); credentials never do.
+	// A request touches the session before it is executed (ZooKeeperServer.submitRequestNow); credentials never touch it.
 	if x := c.session; x != nil && c.s.sessions[x.id] == x && it.req.Op != wire.OpAuth && it.req.Op != wire.OpSASL && !c.v.cutOff {
 		c.s.touch(x)
 	}
 }
 
-// waitRoom holds the reader back while too much is queued on either side.
+// waitRoom holds the reader back while too much is queued in either direction.
 func (c *conn) waitRoom() bool {
 	for {
 		c.s.mu.Lock()

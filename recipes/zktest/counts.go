@@ -13,13 +13,13 @@ type Counts struct {
 	Total int
 	// ByOp splits Total by operation: "create", "getChildren2", "multi", ...
 	ByOp map[string]int
-	// Pings and Connections (established, whether or not a handshake followed)
-	// are counted separately. Connections is 0 for a single session.
+	// Pings and Connections are counted separately. Connections counts the established connections, whether or not a handshake followed. It
+	// is 0 for a single session.
 	Pings       int
 	Connections int
-	// RoundTrips is how often a client had to wait. Requests that it sends before the reply to the first of them count as one. The number
-	// is exact with [WithLatency]. Without it a reply can overtake a pipelined request, and the number is an upper bound. Pings and
-	// handshakes are not counted.
+	// RoundTrips is how often a client had to wait. Requests that the client sends before the reply to the first of them count as one round
+	// trip. The number is exact with [WithLatency]. Without it a reply can overtake a pipelined request, and the number is an upper bound.
+	// Pings and handshakes are not counted.
 	RoundTrips int
 	// WatchEvents is the number of watch events sent.
 	WatchEvents int
@@ -82,8 +82,8 @@ func (c *conn) countRequest(op int32) {
 	})
 }
 
-// waveRequest is called when a request leaves its client. It begins a round
-// trip unless the first reply of the present one is still to come.
+// waveRequest is called when a request leaves its client. It begins a round trip, unless the first reply of the present round trip is still
+// to come.
 func (c *conn) waveRequest(op int32) {
 	if op == wire.OpPing || op == wire.OpConnect {
 		return

@@ -22,9 +22,9 @@ func (s *Server) Disconnect(session int64) {
 }
 
 // Partition makes a black hole between the session's client and the server, in one direction or both, for its present and all later
-// connections. Nothing is closed and neither side notices. As with TCP, what is sent meanwhile, including the end of a connection, arrives
-// after [Server.Heal] if the connection still exists on the receiving side. Session 0 means every client, even those without a session.
-// Dialling still succeeds.
+// connections. Nothing is closed and neither side notices. As with TCP, everything that is sent meanwhile arrives after [Server.Heal], if
+// the connection still exists on the receiving side. The end of a connection arrives then, too. Session 0 means every client, even those
+// without a session. Dialling still succeeds.
 func (s *Server) Partition(session int64, dir Direction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *Server) Freeze() {
 }
 
 // Thaw resumes a frozen server. Sessions whose time has run out meanwhile expire first; then everything that was sent to it arrives. On a
-// real server the two race; this is the outcome that is worse for its clients.
+// real server, expiry and arrival race; this is the outcome that is worse for its clients.
 func (s *Server) Thaw() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,16 +75,16 @@ func (s *Server) Thaw() {
 	}
 }
 
-// RefuseDials makes the server refuse new connections, as when it is down. Over
-// TCP they are accepted and reset. Established ones stay; see [Server.Disconnect].
+// RefuseDials makes the server refuse new connections, as when it is down. Over TCP, new connections are accepted and reset. Established
+// connections stay; see [Server.Disconnect].
 func (s *Server) RefuseDials(refuse bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refusing = refuse
 }
 
-// SwapSessionID makes the session's next reconnect end it silently. The client is given a new session as if it were the old one, with
-// another id and without the ephemerals.
+// SwapSessionID ends the session silently at its next reconnect. The client is given a new session as if it were the old one, with another
+// id and without the ephemerals.
 func (s *Server) SwapSessionID(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Server) SwapSessionID(session int64) {
 // switch cuts every connection. Only clients that ask for read-only service are then accepted, with a session that only this
 // server knows. Earlier sessions cannot reconnect, but do not expire. The answer to writes and syncs is NotReadOnly.
 //
-// Switching back ends the local sessions and gives the others their full timeout again, as a newly elected leader does.
+// Switching back ends the local sessions and gives the other sessions their full timeout again, as a newly elected leader does.
 func (s *Server) SetReadOnly(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,8 +24,8 @@
 //
 //	c, _, err := zk.Connect([]string{"zk"}, 10*time.Second, zk.WithDialer(s.Dialer()))
 //
-// [Start] closes the server with the test; programs that run without one use [New]. Outside a bubble [Server.Addr] is a TCP address. The
-// package needs the standard library only.
+// [Start] closes the server when the test ends; programs that run without a test use [New]. Outside a bubble [Server.Addr] is a TCP
+// address. The package needs the standard library only.
 //
 // The server is not for production. Everything is kept in memory and lost when the process ends, nothing is replicated, and by default
 // every client that reaches the port may do anything. Programs run on real ZooKeeper without a change: the protocol is the same.
@@ -54,10 +54,10 @@
 // # Fidelity
 //
 // The server answers as Apache ZooKeeper 3.8.0 does, standalone, in the build of Debian 12 (3.8.0-11+deb12u2). Package conformance checks
-// that with written scenarios (about 900 replies and events of the real server) and with random sequences from three sessions, played to
-// both servers. In the last long run both servers gave the same 442,713 replies and events to 11,000 sequences. That includes results,
-// codes, Stats, children, data, order, and the exact zxid of each. kazoo and Curator run their locks, elections and caches on it.
-// CONFORMANCE.md lists every operation and fault with the test that exercises it, and the differences found on the way.
+// this with written scenarios (about 900 replies and events of the real server) and with random sequences from three sessions, played to
+// both servers. In the last long run both servers gave the same 442,713 replies and events to 11,000 sequences. They were the same in
+// results, codes, Stats, children, data, order, and the exact zxid of each. kazoo and Curator run their locks, elections and caches on this
+// server. CONFORMANCE.md lists every operation and fault with the test that exercises it, and the differences found on the way.
 //
 // Supported:
 //
@@ -89,7 +89,7 @@
 //     gauges that mean something here
 //   - throttling of requests and connections: inject [Fail] with
 //     [CodeThrottled] instead
-//   - the order of a Java hash set: several events that one transaction owes one
+//   - the order of a Java hash set: several events of one transaction for one
 //     connection come in order of path, and children are listed in order
 package zktest
 
@@ -103,5 +103,5 @@ package zktest
 // auth.go know the client. replica.go is another server's view of the tree, with its watchers. reap.go and the sessions' timers act by
 // themselves. inspect.go, counts.go, disrupt.go and event.go serve the test, and words.go reports the server's state to internal/words.
 //
-// One lock guards all of it. It is never held across I/O or a sleep, because in a bubble a goroutine that waits for a mutex stops time. So
-// whatever may block (a reader, a writer, a fault's predicate) runs without it.
+// One lock (Server.mu) guards all of this. It is never held across I/O or a sleep, because in a bubble a goroutine that waits for a mutex
+// stops time. So everything that may block (a reader, a writer, a fault's predicate) runs without the lock.

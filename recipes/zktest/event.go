@@ -9,12 +9,11 @@ type Event struct {
 	Session int64
 	Type    string // "created", "deleted", "dataChanged", "childrenChanged"
 	Path    string
-	N       int // counts, from 1, the events of this type offered to this rule
+	N       int // the number of this event, from 1, among the events of this type that this rule has seen
 }
 
-// InjectEvent puts a fault in force for the watch events that match accepts. [DropEvent] swallows the event, [Delay] sends it
-// later, and [Hold] sends it at [Injection.Release]. None of them delays other events or replies, because no ordinary server
-// would. Other faults do nothing to an event.
+// InjectEvent puts a fault in force for the watch events that match accepts. [DropEvent] swallows the event, [Delay] sends it later, and
+// [Hold] sends it at [Injection.Release]. None of these three faults delays other events or replies. Other faults do nothing to an event.
 //
 // Unlike the predicate of [Server.Inject], match runs with the server locked: it must not call the server.
 func (s *Server) InjectEvent(match func(Event) bool, f Fault) *Injection {

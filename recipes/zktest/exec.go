@@ -81,7 +81,7 @@ func (c *conn) execute(r *wire.Request) (frame []byte, end bool) {
 		return nil, false
 	}
 	if over && (wire.IsWrite(r.Op) || r.Op == wire.OpCloseSession) {
-		c.v.freshen() // the leader refuses it, and this server learns why before it answers
+		c.v.freshen() // the leader refuses the request, and this server learns of the session's end before it answers
 		return nil, true
 	}
 	if r.Op == wire.OpCloseSession {
@@ -131,7 +131,7 @@ func (c *conn) dispatch(r *wire.Request, e *wire.Encoder) wire.Code {
 	return c.readOp(r, e)
 }
 
-// write1 executes a single write as a transaction. Like every failed write in ZooKeeper, one that is refused has taken a zxid.
+// write1 executes a single write as a transaction. A write that is refused has taken a zxid, like every failed write in ZooKeeper.
 func (c *conn) write1(r *wire.Request, e *wire.Encoder) wire.Code {
 	at := c.s.stamp()
 	switch r.Op {
@@ -208,7 +208,7 @@ func storeOp(r *wire.Request) store.Op {
 	return nil
 }
 
-// encodeResult writes the result of one operation of a multi. The creation of a container or a TTL node has a create2's result (which
+// encodeResult writes the result of one operation of a multi. The creation of a container or a TTL node gets the result of a create2 (which
 // go-zookeeper cannot read). Before 3.9, a create2 is answered like a create.
 func (s *Server) encodeResult(e *wire.Encoder, op int32, result store.Result) {
 	switch op {
@@ -230,7 +230,7 @@ func (s *Server) encodeResult(e *wire.Encoder, op int32, result store.Result) {
 	}
 }
 
-// stamp begins a transaction. A failed write keeps the zxid: ZooKeeper logs the failure as a transaction of its own.
+// stamp begins a transaction. A failed write keeps its zxid: ZooKeeper logs the failure as a transaction of its own.
 func (s *Server) stamp() store.Stamp {
 	s.zxid++
 	return store.Stamp{Zxid: s.zxid, Millis: nowMillis()}

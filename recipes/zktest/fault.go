@@ -12,11 +12,11 @@ import (
 type Request struct {
 	Session int64    // 0 before the first handshake is answered
 	Op      string   // "create", "getChildren2", "ping", ...; "connect" for the handshake
-	Path    string   // of a multi: that of its first operation
-	Paths   []string // every path named
+	Path    string   // for a multi, the path of its first operation
+	Paths   []string // every path that the request names
 	Xid     int32
-	// N counts, from 1, the requests with this Op that this rule has seen since it was injected. r.Op == "create" && r.N == 2 is
-	// the second create from now on, of any session.
+	// N is the number of this request, from 1, among the requests with this Op that this rule has seen. The condition r.Op == "create" &&
+	// r.N == 2 accepts the second create after the injection, of any session.
 	N int
 }
 
@@ -64,19 +64,19 @@ var (
 	CutAfter = Fault{kind: faultCutAfter}
 	// Hold keeps the request in the server's pipeline until [Injection.Release], as a slow disk does. All later requests of its session at
 	// this server wait behind it, even those of a new connection. Their arrival keeps the session alive. If the client leaves meanwhile,
-	// they are still executed at release, unless the session is over by then or attached to another server ([Replica]).
+	// these requests are still executed at release, unless the session is over by then or attached to another server ([Replica]).
 	Hold = Fault{kind: faultHold}
 	// HoldReader stops the thread that has read the request, until [Injection.Release]. The request is not in the pipeline yet, and nothing
-	// more is read from its connection. If that is cut, on either side, the request is executed at release all the same. A new connection
-	// of the session overtakes the request. So writes that were sent later can be executed and answered before it. ZooKeeper does that when
-	// the thread is not given a processor in time. A program sees the same effect when its session leaves a slow server and returns to it.
-	// That is more common.
+	// more is read from its connection. If the connection is cut, on either side, the request is executed at release all the same. A new
+	// connection of the session overtakes the request. So writes that were sent later can be executed and answered before the held one.
+	// ZooKeeper does this when the thread is not given a processor in time. More often, a program sees the same effect when its session
+	// leaves a slow server and returns to it.
 	HoldReader = Fault{kind: faultHoldReader}
 	// HoldReply executes the request and keeps its reply, and everything sent on the connection after it, until [Injection.Release].
 	HoldReply = Fault{kind: faultHoldReply}
 )
 
-// CutAt executes the request and cuts the connection after n bytes of its reply, counting the four bytes of length.
+// CutAt executes the request and cuts the connection after n bytes of its reply. The four bytes of the reply's length count too.
 func CutAt(n int) Fault { return Fault{kind: faultCutAt, n: n} }
 
 // Delay is [Hold] for d.
@@ -97,13 +97,13 @@ type Injection struct {
 	s     *Server
 	fault Fault
 	hit   chan struct{}
-	// The fields below are guarded by rules.mu, or by Server.mu if the fault is one of events.
+	// The fields below are guarded by rules.mu, or by Server.mu if this is a fault of events.
 	match      func(Request) bool
 	matchEvent func(Event) bool // set by InjectEvent; otherwise nil
-	seen       map[string]int   // by operation, or by type of event
+	seen       map[string]int   // how many requests or events the rule has seen, by operation or by type of event
 	hits       int
 
-	released bool     // guarded by Server.mu, as is waiting
+	released bool     // guarded by Server.mu, like the field waiting
 	waiting  []func() // functions that resume the held requests
 	gate     chan struct{}
 }
@@ -112,8 +112,8 @@ func newInjection(s *Server, f Fault) *Injection {
 	return &Injection{s: s, fault: f, seen: map[string]int{}, hit: make(chan struct{}), gate: make(chan struct{})}
 }
 
-// rules are the faults in force. Their own lock serialises the predicates, which
-// run without the server's, so that a predicate may inspect the server.
+// rules are the faults in force. The lock mu serialises the predicates. They run without the server's lock, so that a predicate may inspect
+// the server.
 type rules struct {
 	mu  sync.Mutex
 	all []*Injection
@@ -143,10 +143,10 @@ func (i *Injection) Hits() int {
 }
 
 // Hit returns a channel that is closed when the fault strikes for the first time. With [Hold] and [HoldReader] the request may still be on
-// its way then; it will not be executed before the release.
+// its way then; the server does not execute it before the release.
 func (i *Injection) Hit() <-chan struct{} { return i.hit }
 
-// Remove ends the fault for requests that have not been read yet. Requests that it holds stay held until [Injection.Release].
+// Remove ends the fault for requests that have not been read yet. Requests that the fault holds stay held until [Injection.Release].
 func (i *Injection) Remove() {
 	lock, all := &i.s.rules.mu, &i.s.rules.all
 	if i.matchEvent != nil {
@@ -222,7 +222,7 @@ func (r *rules) apply(c *conn, it *inboundFrame) {
 	}
 }
 
-// park holds a request up if its fault is delay or hold, and sets the field stalled meanwhile.
+// park holds up a request whose fault is of the kind delay or hold, and sets *stalled meanwhile.
 func (c *conn) park(it *inboundFrame, delay, hold faultKind, stalled *bool) bool {
 	resume := func() {
 		*stalled = false
@@ -273,8 +273,8 @@ func (c *conn) finish(it *inboundFrame, frame []byte, end bool) {
 	}
 }
 
-// Code is an error code of the client protocol, as in ZooKeeper's KeeperException.Code. [Fail] makes the server answer with one; those that
-// have no name here can be given by number, such as Code(-118).
+// Code is an error code of the client protocol, as in ZooKeeper's KeeperException.Code. [Fail] makes the server answer with a code. A code
+// without a name here can be given by number, such as Code(-118).
 type Code int32
 
 // The codes that tests inject or ask for.

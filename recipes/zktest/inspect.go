@@ -14,7 +14,7 @@ import (
 type Node struct {
 	Path     string
 	Data     []byte // nil and empty differ, as in ZooKeeper
-	ACL      []ACL  // digests unmasked
+	ACL      []ACL  // with the digests, which clients may see masked
 	Stat     Stat
 	Children []string // names, sorted
 }
@@ -79,7 +79,7 @@ func (s *Server) create(path string, data []byte) error {
 		return editError("create", path, wire.CodeBadArguments)
 	}
 	var missing []string
-	// Ends at the root, which always exists.
+	// The loop ends at the root, which always exists.
 	for at, _ := store.SplitPath(path); !s.tree.Has(at); at, _ = store.SplitPath(at) {
 		missing = append(missing, at)
 	}
@@ -150,8 +150,8 @@ func (s *Server) deleteAll(path string) error {
 	return editError("delete", path, s.edit(store.Delete{Path: path, Version: -1}))
 }
 
-// edit is a write without a client: without a session, hence never ephemeral, and with
-// every right. It takes a zxid and fires watches like any other.
+// edit writes without a client: no session owns the node, and no access list applies. The write takes a zxid and fires watches like any
+// other write.
 func (s *Server) edit(op store.Op) wire.Code {
 	result, changes := s.tree.Apply(store.Super, s.stamp(), op)
 	s.fireWatches(changes)
@@ -166,7 +166,7 @@ func editError(what, path string, code wire.Code) error {
 }
 
 // SetCreateCount sets how many children a node has ever had, without creating them; the next sequence number is that count. ZooKeeper has
-// no such operation. It serves to test what happens near 2^31.
+// no such operation. Use it to test what happens near 2^31.
 func (s *Server) SetCreateCount(path string, n int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,9 +176,9 @@ func (s *Server) SetCreateCount(path string, n int32) error {
 	return nil
 }
 
-// Dump returns the whole tree as text, one line per node, children indented below their parent and in order: name, data, and anything out
-// of the ordinary. It contains no times, ids or zxids, so that equal trees make equal dumps; an ephemeral's owner appears as its rank among
-// the live sessions.
+// Dump returns the whole tree as text: one line per node, in order, with children indented below their parent. A line has the name, the
+// data, and anything unusual. The text contains no times, ids or zxids, so that equal trees make equal dumps. The owner of an ephemeral
+// node appears as its rank among the live sessions.
 func (s *Server) Dump() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,8 +25,8 @@ func (s *Server) Addr() string {
 	return addr
 }
 
-// Listen serves TCP on addr and returns the address bound, which matters for
-// port 0. It may be called for several addresses; [Server.Addr] is the first.
+// Listen serves TCP on addr and returns the address bound, which matters for port 0. A program may call Listen for several addresses;
+// [Server.Addr] returns the first one.
 func (s *Server) Listen(addr string) (string, error) {
 	l, err := s.listen(addr, s.views[0])
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Server) accept(l net.Listener, v *view) {
 		}
 		if err := s.serve(nc, v); err != nil {
 			if t, ok := nc.(*net.TCPConn); ok {
-				t.SetLinger(0) // a reset, the closest an open port comes to a refusal
+				t.SetLinger(0) // a reset is the nearest that an open port comes to a refusal
 			}
 			nc.Close()
 		}
@@ -85,7 +85,7 @@ func (s *Server) DialContext(ctx context.Context, network, address string) (net.
 	return s.views[0].dialContext(ctx, network, address)
 }
 
-// dial is Dialer's function. A timeout that is not positive means none.
+// dial is Dialer's function. A timeout that is not positive means no timeout.
 func (v *view) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	ctx := context.Background()
 	if timeout > 0 {

@@ -21,7 +21,7 @@ type options struct {
 	x509          bool
 	tls           *tls.Config
 	reapInterval  time.Duration
-	words         []string // nil: all
+	words         []string // the words that are allowed; nil: all words
 	saslPassword  func(user string) string
 	saslRequired  bool
 	version       release.Version
@@ -67,15 +67,15 @@ func WithReapInterval(d time.Duration) Option { return func(o *options) { o.reap
 // WithQuotaEnforcement makes hard quota limits refuse writes (enforceQuota). Quotas are counted either way.
 func WithQuotaEnforcement() Option { return func(o *options) { o.enforceQuota = true } }
 
-// WithWords allows these four-letter words and no others (4lw.commands.whitelist). The default answers all; ZooKeeper's own
-// answers only srvr.
+// WithWords allows these four-letter words and no others (4lw.commands.whitelist). By default the server answers all words; a real server
+// answers only srvr by default.
 func WithWords(words ...string) Option {
 	return func(o *options) { o.words = append([]string{}, words...) }
 }
 
-// WithSASL makes the server take logins by SASL's mechanism DIGEST-MD5, like one whose JAAS section Server has ZooKeeper's
-// DigestLoginModule. It turns on the scheme sasl. password is asked at each login; it returns "" for a user that does not exist, and must
-// not use the server. A connection that has not logged in is served as before, unless WithSASLRequired says otherwise.
+// WithSASL makes the server take logins by SASL's mechanism DIGEST-MD5, like a server whose JAAS section Server has ZooKeeper's
+// DigestLoginModule. It turns on the scheme sasl. The function password is called at each login. It returns "" for a user that does not
+// exist, and must not use the server. A connection that has not logged in is served as before, unless WithSASLRequired says otherwise.
 func WithSASL(password func(user string) string) Option {
 	return func(o *options) { o.saslPassword = password }
 }
@@ -84,14 +84,14 @@ func WithSASL(password func(user string) string) Option {
 // enforce.auth.schemes=sasl). Others get SessionClosedRequireSaslAuth (-124) and lose their connection.
 func WithSASLRequired() Option { return func(o *options) { o.saslRequired = true } }
 
-// WithVersion makes the server answer as another release of ZooKeeper does, "3.9" or "3.9.1". From 3.9.0 on, events carry the zxid of
-// the write that fired them (ZOOKEEPER-4655), and a create2 in a multi is answered with a Stat (ZOOKEEPER-4026). Except for a multi, a
-// write that cannot be decoded takes no zxid. A multi with an unknown mode of creation cannot be decoded. The answer to a check outside
-// of a multi is Unimplemented. From 3.9.2 and 3.8.4 on, exists needs READ on a node that exists (ZOOKEEPER-2590). The four-letter words
-// say the version. It panics if v is no version.
+// WithVersion makes the server answer as another release of ZooKeeper does, such as "3.9" or "3.9.1". From 3.9.0 on, events carry the zxid
+// of the write that fired them (ZOOKEEPER-4655), and a create2 in a multi is answered with a Stat (ZOOKEEPER-4026). Three more changes came
+// with 3.9.0. A write that cannot be decoded takes no zxid, except for a multi. A multi with an unknown mode of creation cannot be decoded.
+// The answer to a check outside of a multi is Unimplemented. From 3.9.2 and 3.8.4 on, exists needs READ on a node that exists
+// (ZOOKEEPER-2590). The four-letter words say the version. WithVersion panics if v is no version.
 //
-// Several modes of watches on one path (ZOOKEEPER-4466) and their removal by type (ZOOKEEPER-4471, ZOOKEEPER-4472), both of
-// 3.9.0, stay as in 3.8.0: docs/operating.md.
+// Several modes of watches on one path (ZOOKEEPER-4466) and their removal by type (ZOOKEEPER-4471, ZOOKEEPER-4472), both new in 3.9.0, stay
+// as in 3.8.0: docs/operating.md.
 func WithVersion(v string) Option {
 	parsed, err := release.Parse(v)
 	if err != nil {

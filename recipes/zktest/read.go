@@ -10,7 +10,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/words"
 )
 
-// read is the reader goroutine: it cuts the stream into frames, asks the faults about each, and hands it on.
+// read is the reader goroutine: it cuts the stream into frames, asks the faults about each frame, and hands the frame on.
 func (c *conn) read() {
 	defer c.s.wg.Done()
 	in := bufio.NewReader(c.nc)
@@ -23,7 +23,7 @@ func (c *conn) read() {
 		if err != nil {
 			break
 		}
-		// The faults are asked here, while the server is not locked: a predicate may inspect it.
+		// The faults are asked here, while the server is not locked: a predicate may inspect the server.
 		c.s.rules.apply(c, &it)
 		if !c.deliver(it) || !c.waitRoom() {
 			break
@@ -35,13 +35,13 @@ func (c *conn) read() {
 	c.deliver(inboundFrame{eof: true})
 }
 
-// next reads one frame. Any error ends the connection. So does a length beyond the limit, before anything is allocated for it.
+// next reads one frame. Any error ends the connection. A length beyond the limit ends it too, before memory is allocated for the frame.
 func (c *conn) next(in *bufio.Reader, first bool) (inboundFrame, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
 		return inboundFrame{}, err
 	}
-	// A word comes in place of a length, which would be more than a gigabyte.
+	// A four-letter word comes in place of a length. As a length, it would be more than a gigabyte.
 	if first && words.Known(string(head[:])) {
 		return inboundFrame{raw: 4, word: string(head[:])}, nil
 	}

@@ -23,7 +23,7 @@ func (c *conn) readOp(r *wire.Request, e *wire.Encoder) wire.Code {
 			e.Stat(stat)
 		}
 		return code
-	case wire.OpSync: // the path need not exist; execute has caught up
+	case wire.OpSync: // the path need not exist; execute brings the view up to date before the reply
 		e.String(r.Path)
 		return wire.CodeOK
 	case wire.OpSetWatches, wire.OpSetWatches2:
@@ -97,8 +97,8 @@ func (c *conn) getChildren(r *wire.Request, e *wire.Encoder) wire.Code {
 	return wire.CodeOK
 }
 
-// multiRead answers each read separately: one that fails does not fail the others.
-// A write among them fails the whole, but the answers before it are sent.
+// multiRead answers each read separately: one that fails does not fail the others. A write among them fails the whole request, but the
+// answers before the write are sent.
 func (c *conn) multiRead(r *wire.Request, e *wire.Encoder) wire.Code {
 	defer e.MultiEnd()
 	for i := range r.Ops {
@@ -154,8 +154,8 @@ func (c *conn) removeWatches(r *wire.Request) wire.Code {
 	return wire.CodeOK
 }
 
-// watch sets a watch. A connection that the server has ended gets none: its watches were already forgotten, and nothing would forget the
-// new one.
+// watch sets a watch. A connection that the server has ended gets no watch: its watches were already forgotten, and nothing would forget
+// the new one.
 func (c *conn) watch(t *watch.Table[*conn], path string, mode watch.Mode) {
 	if !c.closed {
 		t.Add(path, c, mode)

@@ -6,8 +6,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
-// scheduleReap starts the reaper's timer if there is something it might remove. It keeps the fixed beat of the real one, which starts with
-// the server, but does not run when there is nothing to do.
+// scheduleReap starts the reaper's timer if there is something that the reaper might remove. The timer keeps the fixed beat of a real
+// server's reaper, which starts with the server, but does not run when there is nothing to do.
 func (s *Server) scheduleReap() {
 	if s.reaper != nil || !s.tree.Reapable() || s.closed {
 		return

@@ -10,7 +10,7 @@ import (
 )
 
 // view is the data as one server of an ensemble shows it to its clients. The server itself is the leader, whose view is the live tree. A
-// lagging [Replica] shows an older tree and owes its watchers the changes since.
+// lagging [Replica] shows an older tree, and owes its watchers the events of the changes since then.
 type view struct {
 	s       *Server
 	watches *watch.Set[*conn]
@@ -49,7 +49,7 @@ func (v *view) see(c store.Change) {
 	v.fire(c)
 }
 
-// fire sends the events to those who may read the node. The others get no event, but their watch is gone too.
+// fire sends the events to the watchers that may read the node. The others get no event, but their watches are gone too.
 func (v *view) fire(c store.Change) {
 	for _, x := range v.watches.Take(c.Path, c.Type) {
 		if c.VisibleTo(x.caller()) {
@@ -84,7 +84,7 @@ func (v *view) advance() {
 	}
 }
 
-// end cuts the connections of an ended session when this server learns of it, after the events that its end causes.
+// end cuts the connections of an ended session when this server learns of the end, after the events that the end causes.
 func (v *view) end(x *session) {
 	for c := range v.s.conns {
 		if c.session == x && c.v == v && !c.ending {
@@ -110,7 +110,7 @@ func (v *view) session(id int64) *session {
 // Replica is another server of the same ensemble: a follower with its own address, watches and view of the data. Writes through it change
 // the same tree, and sessions move freely between the servers.
 //
-// When a session has moved to another server, its old connection is cut at the next write it sends there (SessionMoved).
+// When a session has moved to another server, its old connection is cut at the next write that the client sends there (SessionMoved).
 type Replica struct{ v *view }
 
 // Replica adds a follower, up to date until [Replica.Lag]. It ends with the server.
@@ -141,9 +141,10 @@ func (r *Replica) Listen(addr string) (string, error) {
 	return l.Addr().String(), nil
 }
 
-// Lag makes the follower fall behind: it keeps showing the data as it is now, keeps its watchers waiting, and refuses clients that have
-// seen more. As on a real follower, a write or a sync through it brings it up to the zxid of that request before the answer. After that it
-// lags again. It learns of the end of a session in the same order: until then it answers the session's pings and reads.
+// Lag makes the follower fall behind: it keeps showing the data as they are now, keeps its watchers waiting, and refuses clients that have
+// seen newer data. As on a real follower, a write or a sync through the follower brings it up to the zxid of that request before the
+// answer. After that it lags again. The follower learns of the end of a session in the same order: until then it answers the session's
+// pings and reads.
 func (r *Replica) Lag() {
 	v := r.v
 	v.s.mu.Lock()
@@ -153,10 +154,10 @@ func (r *Replica) Lag() {
 	}
 }
 
-// CutOff makes this the former leader, which has lost its followers and has not noticed. It lags, and its syncs do not help, as it asks no
-// other server (Leader.processSync). It neither executes nor answers requests that need a quorum. Sessions it knows may connect to it, even
-// those that have ended elsewhere meanwhile. Requests do not keep a session alive there: the other servers expire it. A real leader steps
-// down after at most syncLimit ticks: see [Server.Disconnect].
+// CutOff makes this server the former leader, which has lost its followers and has not noticed. It lags, and a sync does not bring it up to
+// date, because it asks no other server (Leader.processSync). It neither executes nor answers requests that need a quorum. Sessions that it
+// knows may connect to it, even sessions that have ended elsewhere meanwhile. Requests to this server do not keep a session alive: the
+// other servers expire the session. A real leader steps down after at most syncLimit ticks: see [Server.Disconnect].
 func (r *Replica) CutOff() {
 	r.Lag()
 	r.v.s.mu.Lock()
@@ -165,7 +166,7 @@ func (r *Replica) CutOff() {
 }
 
 // Advance brings the follower up to date once. After that it lags, or is cut off, as before. So Advance plays a follower that is cut off in
-// one direction. It receives the leader's commits, but its own messages, with its clients' writes and pings, are lost.
+// one direction. Such a follower receives the leader's commits, but its own messages are lost, with its clients' writes and pings.
 func (r *Replica) Advance() {
 	r.v.s.mu.Lock()
 	defer r.v.s.mu.Unlock()

@@ -31,7 +31,7 @@ type Server struct {
 	born   time.Time
 	secret [32]byte
 
-	mu          sync.Mutex // guards all below; never held across I/O or a sleep
+	mu          sync.Mutex // guards the fields below, up to the field reaper; never held across I/O or a sleep
 	tree        *store.Tree
 	zxid        int64
 	views       []*view // the first is the server's own
@@ -56,7 +56,7 @@ type Server struct {
 	wg    sync.WaitGroup
 }
 
-// Start makes a server that closes itself when the test, such as a *testing.T, ends, in the manner of net/http/httptest.
+// Start makes a server that closes itself when the test tb ends, like a server of net/http/httptest.
 func Start(tb testingTB, opts ...Option) *Server {
 	tb.Helper()
 	s := New(opts...)
@@ -64,7 +64,8 @@ func Start(tb testingTB, opts ...Option) *Server {
 	return s
 }
 
-// New makes a server. The caller closes it. It listens nowhere until asked to: see [Server.Addr], [Server.Listen] and [Server.Dialer].
+// New makes a server. The caller closes it. The server listens nowhere until it is asked to: see [Server.Addr], [Server.Listen] and
+// [Server.Dialer].
 func New(opts ...Option) *Server {
 	s := &Server{
 		opts: defaults(), born: time.Now(),
@@ -83,7 +84,7 @@ func New(opts ...Option) *Server {
 }
 
 // Close ends every connection and session and waits for the server's goroutines. Clients see their connection end, not their session.
-// Calling it again does nothing.
+// Calling Close again does nothing.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -133,5 +134,5 @@ func (s *Server) connections() []*conn {
 	return slices.SortedFunc(maps.Keys(s.conns), byID)
 }
 
-// byID is the order of connections: that of their age.
+// byID orders connections by their age.
 func byID(a, b *conn) int { return cmp.Compare(a.id, b.id) }

@@ -13,9 +13,9 @@ type session struct {
 	deadline time.Time
 	timer    *time.Timer
 	conn     *conn
-	view     *view           // the view of the server that it is attached to
+	view     *view           // the view of the server that the session is attached to
 	pipes    map[*view]*conn // its latest connection to each server, which may have left requests there
-	swap     bool            // give it a new id at the next reconnect
+	swap     bool            // the session gets a new id at the next reconnect
 	local    bool            // opened on a read-only server, which cannot commit it
 	counts   Counts
 }
@@ -43,8 +43,9 @@ func (s *Server) openSession(timeout time.Duration) *session {
 	return x
 }
 
-// expiry is when a session heard of just now expires: its timeout from now, rounded up to a whole tick. ZooKeeper expires sessions in such
-// buckets (ExpiryQueue.roundToNextInterval). So it is never early, and up to a tick late.
+// expiry returns when a session expires that the server has heard from just now: its timeout from now, rounded up to a whole tick.
+// ZooKeeper expires sessions in such buckets (ExpiryQueue.roundToNextInterval). So a session never expires early, and expires up to a tick
+// late.
 func (s *Server) expiry(timeout time.Duration) time.Time {
 	age := time.Since(s.born).Truncate(time.Millisecond)
 	ticks := (age+timeout)/s.opts.tick + 1
@@ -54,8 +55,8 @@ func (s *Server) expiry(timeout time.Duration) time.Time {
 // touch extends a session, as every packet of its client except credentials does.
 func (s *Server) touch(x *session) { x.deadline = s.expiry(x.timeout) }
 
-// expireIfDue ends the session if its time is up. Packets only move the deadline. If it has moved since the timer was set, expireIfDue sets
-// the timer again.
+// expireIfDue ends the session if its time is up. Packets only move the deadline. If the deadline has moved since the timer was set,
+// expireIfDue sets the timer again.
 func (s *Server) expireIfDue(x *session) {
 	if left := time.Until(x.deadline); left > 0 {
 		x.timer.Reset(left)
@@ -100,14 +101,14 @@ func (s *Server) handshake(c *conn, r *wire.ConnectRequest) ([]byte, bool) {
 	}
 	x := c.v.session(r.Session)
 	if s.readOnly && x != nil && !x.local {
-		return nil, true // without a quorum no server can vouch for it
+		return nil, true // without a quorum no server can vouch for the session
 	}
 	if x != nil && x.conn != nil && x.conn.v == c.v {
 		// The older connection goes before the password is looked at, as in ZooKeeper. An older connection to another server stays until
 		// that server notices the move.
 		x.conn.close()
 	}
-	// The client is not told which of the two is wrong: it sees an expired session.
+	// The client is not told which is wrong, the id or the password: it sees an expired session.
 	if x == nil || string(r.Password) != string(s.password(r.Session)) {
 		return c.connectReply(nil), true
 	}
@@ -118,7 +119,7 @@ func (s *Server) handshake(c *conn, r *wire.ConnectRequest) ([]byte, bool) {
 	return s.attach(c, x, timeout), false
 }
 
-// attach gives the session to the connection. Its timeout is what this handshake asked for: a reconnect may change it.
+// attach gives the session to the connection. The session's timeout is what this handshake asked for: a reconnect may change the timeout.
 func (s *Server) attach(c *conn, x *session, timeout time.Duration) []byte {
 	c.session, x.conn, x.view, x.timeout = x, c, c.v, timeout
 	c.follow(x.pipes[c.v])

@@ -28,7 +28,7 @@ func (f *Found) idleKazoo(meant bool) {
 	f.set("permits", f.permits)
 	f.Skip = ""
 	f.Notes = append(f.Notes, "A semaphore of kazoo's that no program holds now. Import it when no program uses kazoo's Semaphore",
-		"any more, because its permits and those of this library do not count each other. The import overwrites",
+		"any more, because kazoo and this library do not count each other's permits. The import overwrites",
 		"the number in its data, so an apply stops there without -overwrite-data.")
 }
 

@@ -1,5 +1,5 @@
 // Package effort lets a test of this repository say which runs it belongs to. Most tests say nothing and run every day, in `make test`.
-// Long ones are proofs, which `make prove` runs. `.ci/tests` finds both by the calls in the tests, and sets TESTS to "everyday" or
+// Long tests are proofs, which `make prove` runs. `.ci/tests` finds both by the calls in the tests, and sets TESTS to "everyday" or
 // "proofs". Plain `go test` does not set it, and runs every test that it is asked for.
 package effort
 
@@ -17,7 +17,8 @@ const (
 	Unraced Build = "without the race detector"
 )
 
-// Proof says that `make test` skips the test, and `make prove` runs it: in these builds, or in both if it names none.
+// Proof says that `make test` skips the test, and that `make prove` runs the test in the given builds. If no build is given, `make prove`
+// runs the test in both.
 func Proof(t testing.TB, builds ...Build) {
 	t.Helper()
 	switch tests := os.Getenv("TESTS"); {
@@ -36,9 +37,9 @@ func Daily(t testing.TB) {
 	}
 }
 
-// Of returns its parameter reduced under the race detector and in everyday runs, and otherwise its parameter whole. The detector
-// makes each step five to ten times slower, and keeps up to 256 KiB for every goroutine that was alive at the same time. make
-// prove also runs such a test, and does the whole in the build without the race detector.
+// Of chooses between two sizes of a test. Under the race detector and in everyday runs it returns the second one (reduced), otherwise the
+// first one (whole). The detector makes each step five to ten times slower, and keeps up to 256 KiB for every goroutine that was alive at
+// the same time. make prove also runs a test that calls Of, and in the build without the race detector the test has its whole size.
 func Of[T any](whole, reduced T) T {
 	if build == Raced || os.Getenv("TESTS") == "everyday" {
 		return reduced

@@ -17,8 +17,8 @@ var jars = []string{
 	"netty-transport-native-unix-common.jar",
 }
 
-// classPath returns the servers' class path: Debian's package, or the installation that the environment variable ZOOKEEPER_HOME names. It
-// names an unpacked distribution (apache-zookeeper-3.9.5-bin), a directory of jars, or the sources after "mvn package".
+// classPath returns the servers' class path: Debian's package, or the installation that the environment variable ZOOKEEPER_HOME names. The
+// variable names an unpacked distribution (apache-zookeeper-3.9.5-bin), a directory of jars, or the sources after "mvn package".
 func classPath() (classes []string, err error) {
 	home := os.Getenv("ZOOKEEPER_HOME")
 	if home == "" {

@@ -18,9 +18,9 @@ const debugOption = "-agentlib:jdwp=transport=dt_socket,server=y,suspend=n,addre
 
 var debugPort = regexp.MustCompile(`Listening for transport dt_socket at address: (\d+)`)
 
-// Halt stops the next thread that enters the given method of the server, and that thread only. So it plays a slow disk, or a
-// thread without a processor, at exactly that place. await waits until a thread is there, and release lets it go on. It is for
-// servers with [Options].Debug.
+// Halt stops the next thread that enters the given method of the server, and that thread only. So it plays a slow disk, or a thread without
+// a processor, at exactly that place. The function await waits until a thread has stopped there, and the function release lets the thread
+// go on. Halt needs a server with [Options].Debug.
 func (s *Server) Halt(method string) (await, release func()) {
 	s.tb.Helper()
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -77,7 +77,7 @@ func (s *Server) debug(method string) *debugger {
 	return d
 }
 
-// await reads what the debugger says up to a text; false when it ends before.
+// await reads the debugger's output up to a line with the text; false if the debugger ends before.
 func (d *debugger) await(text string) bool {
 	for d.out.Scan() {
 		if strings.Contains(d.out.Text(), text) {

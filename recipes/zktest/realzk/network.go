@@ -21,8 +21,8 @@ const insideMark = "LOCKTREE_TEST_INSIDE_NETWORK"
 // Network is a switch of this process's own, with a host for every server started on it. The test itself is one more host. A test
 // can lose the packets between any two hosts, which neither signals nor a proxy in front of one server can do.
 //
-// A Network is made of Linux namespaces of the test's own: no setting of the machine is changed, and the kernel removes it all with the
-// process. It needs the ip program, and a kernel that lets users make namespaces, or root.
+// A Network is made of Linux namespaces of the test's own: no setting of the machine is changed, and the kernel removes the namespaces with
+// the process. It needs the ip program, and a kernel that lets users make namespaces, or root.
 type Network struct {
 	tb TB
 
@@ -37,7 +37,7 @@ type host struct {
 	link    string // the end of its cable at the switch
 	pid     int    // a process in its namespace; 0 is the test's own
 	device  string
-	deaf    map[*host]bool // the packets that it sends to these hosts are lost
+	deaf    map[*host]bool // the packets that this host sends to these hosts are lost
 }
 
 // NetworkTB is what InNetwork needs of a test: a *testing.T.
@@ -49,7 +49,7 @@ type NetworkTB interface {
 
 // InNetwork runs the calling top-level test once more, alone, in a process with namespaces of its own. There it returns the network. In the
 // first process it passes on the output of the second, returns nil if the second passed, and fails the test if not. A caller that gets nil
-// must return at once. A run that says it is [Void] is made again, up to three times in all.
+// must return at once. A run with [Void] in its output is repeated, up to three runs in all.
 func InNetwork(tb NetworkTB) *Network {
 	tb.Helper()
 	if os.Getenv(insideMark) != "" {
@@ -60,7 +60,7 @@ func InNetwork(tb NetworkTB) *Network {
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	})
-	// An exit status is the test's own verdict; another error says that it did not run.
+	// An exit status is the test's own verdict; another error says that the test did not run.
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) && os.Getuid() == 0 {
 		// No user namespaces: they are switched off, or we are in a chroot. Root needs none.
@@ -97,7 +97,7 @@ func runOnce(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
 		within = min(within, max(time.Until(end)-30*time.Second, time.Second))
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run", "^"+tb.Name()+"$", "-test.v", "-test.timeout", within.String())
-	cmd.Env = append(os.Environ(), insideMark+"=1", "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin") // these have Debian's ip
+	cmd.Env = append(os.Environ(), insideMark+"=1", "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin") // Debian has the ip program in one of these
 	cmd.SysProcAttr = attr
 	return cmd.CombinedOutput()
 }
@@ -164,8 +164,8 @@ func (h *host) commandAt(args ...string) []string {
 	return append([]string{"nsenter", "-t", fmt.Sprint(h.pid), "-n"}, args...)
 }
 
-// Lose loses all packets from one server to another if lost is true, and ends the loss if it is false. A nil server is the test itself. The
-// packets vanish, and connections stay open: a packet that is sent again after the loss arrives.
+// Lose loses all packets from one server to another if lost is true, and ends the loss if lost is false. A nil server is the test itself.
+// The packets vanish, and connections stay open: a packet that is sent again after the loss arrives.
 func (n *Network) Lose(from, to *Server, lost bool) {
 	n.tb.Helper()
 	n.mu.Lock()
@@ -192,8 +192,8 @@ func (n *Network) of(s *Server) *host {
 	return s.host
 }
 
-// lose gives the receiver a hardware address that no host has: the switch floods the frame and all hosts drop it. A refusing route would
-// not do: the sender would get an error.
+// lose makes the sender use a hardware address for the receiver that no host has: the switch floods the frame, and all hosts drop it. A
+// route that refuses packets would not do, because the sender would get an error.
 func (n *Network) lose(from, to *host, lost bool) {
 	n.tb.Helper()
 	if from.pid != 0 && syscall.Kill(from.pid, 0) != nil {
@@ -206,7 +206,7 @@ func (n *Network) lose(from, to *host, lost bool) {
 	n.must(from.commandAt("ip", "neigh", "del", to.ip, "dev", from.device)...)
 }
 
-// StartEnsemble is [StartEnsemble] with a host for each server. Their directories are in the file system of the test.
+// StartEnsemble is [StartEnsemble] with a host for each server. The servers' directories are in the file system of the test.
 func (n *Network) StartEnsemble(servers int, opts Options) []*Server {
 	n.tb.Helper()
 	all := make([]*Server, servers)
@@ -219,8 +219,9 @@ func (n *Network) StartEnsemble(servers int, opts Options) []*Server {
 	return run(all, peers, func(i int) (string, int) { return all[i].host.ip, 2181 })
 }
 
-// plug starts cmd in its own network namespace. cmd waits there until begin is called. The namespace is there as soon as the process is.
-// Its cable comes later, when attach has the process's id, and ZooKeeper would bind its address before that.
+// plug makes cmd start in a network namespace of its own, and wait there until begin is called. The namespace exists as soon as the process
+// does. Its cable comes later, when attach has the process's id. Without the wait, ZooKeeper would bind its address before the cable is
+// there.
 func (h *host) plug(cmd *exec.Cmd) (begin func() error, err error) {
 	cmd.Args = append([]string{"sh", "-c", `read -r _ && exec "$@"`, "sh"}, cmd.Args...)
 	cmd.Path = "/bin/sh"

@@ -9,9 +9,9 @@ import (
 	"os"
 )
 
-// FreePorts finds n free TCP ports of the loopback interface, and keeps them for the test. Mostly they are ports that the
-// kernel never chooses by itself, for a client that connects or a listener on port 0. No other test that asks here gets them,
-// in this process or another one. A program that wants one of them by its number can have it.
+// FreePorts finds n free TCP ports of the loopback interface, and keeps them for the test. Mostly they are ports that the kernel never
+// chooses by itself, for a client that connects or a listener on port 0. No other test that asks here gets them, in this process or another
+// one. A program that asks the kernel for one of these ports by its number can have it.
 func FreePorts(tb TB, n int) []int {
 	tb.Helper()
 	low, high := ephemeralPorts()

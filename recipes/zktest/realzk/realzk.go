@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package realzk starts Apache ZooKeeper servers for tests. They are the oracle: tests compare zktest, and all that was proven on
-// it, with them. It runs the jars of Debian's zookeeper package, or those that ZOOKEEPER_HOME names (see classPath), on loopback
-// ports, in directories of their own. It ends every process it starts by that process's id.
+// Package realzk starts Apache ZooKeeper servers for tests. These servers are the oracle: tests compare zktest, and everything that was
+// proven on zktest, with them. The package runs the jars of Debian's zookeeper package, or those that ZOOKEEPER_HOME names (see classPath),
+// on loopback ports, in directories of their own. It ends every process that it starts by that process's id.
 //
 // When Java or ZooKeeper is not installed the test fails, naming the command that installs them. It never skips.
 package realzk
@@ -53,7 +53,7 @@ type Options struct {
 	Debug bool
 }
 
-// Server is one running ZooKeeper process. Its fields do not change while it runs; Pid does at Restart.
+// Server is one running ZooKeeper process. Its fields do not change while it runs; Restart changes Pid.
 type Server struct {
 	Addr string // host:port for clients, on the loopback interface or in a [Network]
 	Dir  string // configuration, data and zookeeper.log; removed with the test
@@ -68,8 +68,8 @@ type Server struct {
 	host   *host
 }
 
-// Void is in the output of a test whose run proves nothing. In it the server has lost a write that it had confirmed, as some releases do
-// under partitions.
+// Void is in the output of a test whose run proves nothing. In such a run the server has lost a write that it had confirmed, as some
+// releases do under partitions.
 const Void = "void: the server lost a commit"
 
 const install = "apt-get install -y zookeeper default-jdk-headless libcurator-recipes-java python3-kazoo"
@@ -202,7 +202,7 @@ func prepare(tb TB, opts Options) *Server {
 	classes = append([]string{dir}, classes...) // the directory configures the log, so it comes before the distribution's own configuration
 	s := &Server{Dir: dir, tb: tb, opts: opts}
 	tb.Cleanup(func() {
-		s.Kill() // killed before its directory is removed, because it would write into it again
+		s.Kill() // the server ends before its directory is removed, because it would write into the directory again
 		if tb.Failed() {
 			tb.Logf("the last of %s/zookeeper.log:\n%s", dir, tail(s.Log(), 30))
 		}
@@ -276,7 +276,7 @@ func (s *Server) write(name, text string) {
 	}
 }
 
-// start runs the process. It dies with the test's own process, also when that is killed.
+// start runs the server's process. This process dies with the test's own process, even if the test's process is killed.
 func (s *Server) start() {
 	s.tb.Helper()
 	log, err := os.OpenFile(filepath.Join(s.Dir, "zookeeper.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -311,7 +311,7 @@ func (s *Server) start() {
 	}(s.cmd)
 }
 
-// awaitReady polls, since a server under way has no other way to say that it serves.
+// awaitReady polls, because a server that is starting has no other way to say that it serves.
 func (s *Server) awaitReady() {
 	s.tb.Helper()
 	within := s.opts.ReadyWithin

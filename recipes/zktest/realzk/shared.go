@@ -7,7 +7,7 @@ import "os"
 // sharedAt is the environment variable with the address of the shared server.
 const sharedAt = "ZOOKEEPER_SHARED"
 
-// SharedOptions are those of the shared server: it enforces quotas, and its superuser is super:super.
+// SharedOptions are the options of the shared server: it enforces quotas, and its superuser is super:super.
 var SharedOptions = Options{
 	Config:     map[string]string{"enforceQuota": "true"},
 	Properties: map[string]string{"zookeeper.DigestAuthenticationProvider.superDigest": "super:gG7s8t3oDEtIqF6DM9LlI/R+9Ss="},

@@ -15,7 +15,7 @@ const (
 	uri   = "zookeeper/" + realm
 )
 
-// Login is a connection's login. nonce is set when the login has begun, and over when it has ended.
+// Login is a connection's login. The field nonce is set when the login has begun, and the field over when the login has ended.
 type Login struct {
 	nonce string
 	over  bool
@@ -54,8 +54,8 @@ var (
 	escape    = regexp.MustCompile(`\\(.)`)
 )
 
-// proof is the response of RFC 2831 section 2.1.2.1, and with an empty method that of section 2.1.3. Text is hashed in ISO 8859-1
-// if that has all its characters.
+// proof returns the response of RFC 2831 section 2.1.2.1; with an empty method, it returns the response of section 2.1.3. A text is hashed
+// in ISO 8859-1 if that character set has all its characters.
 func (l *Login) proof(user, password, cnonce, method string) string {
 	hash := func(parts ...string) string {
 		sum := md5.Sum([]byte(strings.Join(parts, ":")))

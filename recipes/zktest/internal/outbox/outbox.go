@@ -1,5 +1,5 @@
-// Package outbox sends a connection's frames: in order, each when it is due, and none while the connection is cut or a frame
-// before it is held. A caller that queues a frame never waits.
+// Package outbox sends a connection's frames in order, and each frame when it is due. It sends nothing while the connection is cut, and no
+// frame after a frame that is held. A caller that queues a frame never waits.
 package outbox
 
 import (
@@ -12,7 +12,7 @@ import (
 type Box struct {
 	lock sync.Locker
 	conn net.Conn // frames are written here
-	// The connection to close: closing a TLS connection writes, and nothing here may wait.
+	// raw is the connection that is closed, because closing a TLS connection writes, and nothing here may wait.
 	raw   net.Conn
 	taken func(bytes int)
 	ended func()
@@ -29,7 +29,7 @@ type Box struct {
 type frame struct {
 	bytes []byte
 	due   time.Time
-	gate  <-chan struct{} // sent only after this is closed; nil for at once
+	gate  <-chan struct{} // the frame is sent only after this channel is closed; nil: nothing holds the frame
 	last  bool
 }
 
@@ -59,7 +59,7 @@ func (b *Box) Send(bytes []byte, due time.Time, gate <-chan struct{}) {
 	b.Wake()
 }
 
-// End closes the connection after the frames before it.
+// End closes the connection after the frames that are queued.
 func (b *Box) End(due time.Time) {
 	b.queue = append(b.queue, frame{due: due, last: true})
 	b.Wake()
@@ -74,20 +74,20 @@ func (b *Box) Kill() {
 	}
 }
 
-// Dead reports whether the socket is gone, and Died is closed when it is.
+// Dead reports whether the socket is gone. The channel that Died returns is closed when the socket is gone.
 func (b *Box) Dead() bool            { return b.dead }
 func (b *Box) Died() <-chan struct{} { return b.died }
 
 // Size is the number of bytes that wait.
 func (b *Box) Size() int { return b.size }
 
-// Cut lets nothing leave, or lets it leave again.
+// Cut stops the sending of frames if on is true, and resumes it if on is false.
 func (b *Box) Cut(on bool) {
 	b.cut = on
 	b.Wake()
 }
 
-// Wake makes the writer look again, as when a gate has been closed.
+// Wake makes the writer look at the queue again, for example after a gate was closed.
 func (b *Box) Wake() {
 	select {
 	case b.wake <- struct{}{}:
@@ -141,7 +141,7 @@ func (b *Box) pause(d time.Duration) bool {
 	return true
 }
 
-// batchSize bounds the bytes that the writer takes at a time. size no longer includes them.
+// batchSize bounds the bytes that the writer takes at a time. Box.size no longer includes them.
 const batchSize = 64 << 10
 
 // takeDue takes the frames that are due. The result wait is the time until the next frame is due; 0: wait until woken; negative:
@@ -149,7 +149,7 @@ const batchSize = 64 << 10
 func (b *Box) takeDue() (batch []byte, last bool, wait time.Duration) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
-	// Frames leave in order: one that is not due, held back or cut off holds up all later ones.
+	// Frames leave in order: a frame that is not due, held back or cut off holds up all later frames.
 	for len(b.queue) > 0 && len(batch) < batchSize && !b.cut && !last && !b.queue[0].isHeld() {
 		f := b.queue[0]
 		if left := time.Until(f.due); left > 0 {

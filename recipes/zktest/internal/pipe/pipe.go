@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Dial returns one end of a pipe, and calls serve with the other end. trip is a round trip, which a TCP connection takes before its first
-// byte. The errors are like net's own, so that clients that inspect them behave as over TCP.
+// Dial returns one end of a pipe, and calls serve with the other end. It first waits for a round trip (trip), which a TCP connection takes
+// before its first byte. The errors are like net's own, so that clients that inspect them behave as over TCP.
 func Dial(ctx context.Context, network, address string, trip time.Duration, serve func(net.Conn) error) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: dialAddress{network, address}, Err: err}

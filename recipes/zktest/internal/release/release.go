@@ -42,16 +42,16 @@ func (v Version) String() string {
 	return fmt.Sprintf("%d.%d.%d-zktest, built on 2022-02-25 08:49 UTC", v[0], v[1], v[2])
 }
 
-// EventsHaveZxids: ZOOKEEPER-4655.
+// EventsHaveZxids: an event has the zxid of the write that fired it (ZOOKEEPER-4655).
 func (v Version) EventsHaveZxids() bool { return v.since(Version{3, 9, 0}) }
 
 // DecodesFirst: a request is decoded before it gets a transaction id.
 func (v Version) DecodesFirst() bool { return v.since(Version{3, 9, 0}) }
 
-// Create2HasStat: ZOOKEEPER-4026, of a create2 in a transaction.
+// Create2HasStat: the result of a create2 in a multi has a Stat (ZOOKEEPER-4026).
 func (v Version) Create2HasStat() bool { return v.since(Version{3, 9, 0}) }
 
-// ExistsNeedsRead: ZOOKEEPER-2590.
+// ExistsNeedsRead: exists needs READ on the node (ZOOKEEPER-2590).
 func (v Version) ExistsNeedsRead() bool {
 	return v.since(Version{3, 9, 2}) || v.since(Version{3, 8, 4}) && !v.since(Version{3, 9, 0})
 }

@@ -30,8 +30,8 @@ type Identity struct{ Scheme, ID string }
 // Super may do everything.
 var Super = Caller{Identities: []Identity{{Scheme: "super"}}}
 
-// hasRight reports whether the caller has one of perms under acl (ZooKeeperServer.checkACL).
-// As there, an empty list, which no client can set, allows everything.
+// hasRight reports whether the caller has one of perms under acl (ZooKeeperServer.checkACL). An empty list allows everything, as in
+// ZooKeeper. No client can set an empty list.
 func (by Caller) hasRight(perms int32, acl []wire.ACL) bool {
 	if len(acl) == 0 || slices.ContainsFunc(by.Identities, func(i Identity) bool { return i.Scheme == "super" }) {
 		return true
@@ -89,13 +89,13 @@ func parseIP(id string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(netip.AddrFrom4(b), bits), true
 }
 
-// fixACL is what the server stores for the list a client sends. It drops duplicates, and replaces "auth" by every authenticated
+// fixACL returns the list that the server stores when a client sends acl. It drops duplicates, and replaces "auth" by every authenticated
 // identity of the connection. Other entries must have a known scheme and a well-formed id.
 func (by Caller) fixACL(rules Rules, acl []wire.ACL) ([]wire.ACL, wire.Code) {
 	var out []wire.ACL
 	var seen []wire.ACL
 	for _, a := range acl {
-		// Only duplicates in the client's list are dropped. If "auth" yields an entry that the list already has, it is stored twice.
+		// Only duplicates in the client's list are dropped. If "auth" yields an entry that the list already has, the entry is stored twice.
 		if slices.Contains(seen, a) {
 			continue
 		}
@@ -128,8 +128,8 @@ func (by Caller) fixACL(rules Rules, acl []wire.ACL) ([]wire.ACL, wire.Code) {
 	return out, wire.CodeOK
 }
 
-// validID is the judgement of the scheme's provider. A scheme without a provider
-// makes the list invalid; x509 and sasl have one only if the rules say so.
+// validID reports whether the scheme's provider accepts the id. A scheme without a provider makes the list invalid; x509 and sasl have a
+// provider only if the rules say so.
 func (r Rules) validID(a wire.ACL) bool {
 	switch a.Scheme {
 	case "digest":

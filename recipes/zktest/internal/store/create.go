@@ -81,8 +81,8 @@ func (t *txn) checkMode(op Create) (createMode, wire.Code) {
 	return mode, wire.CodeOK
 }
 
-// createCount is the number that the next sequential child of parent gets. Inside a multi the count is kept apart from the node.
-// When it wraps around, ZooKeeper's pending count becomes negative, and the stored count stays (see insert).
+// createCount is the number that the next sequential child of parent gets. Inside a multi the count is kept apart from the node. When the
+// count wraps around, ZooKeeper's pending count becomes negative, and the stored count stays (see insert).
 func (t *txn) createCount(path string, parent *node) int32 {
 	if c, ok := t.creates[path]; ok {
 		return c
@@ -129,7 +129,7 @@ func (t *txn) insert(path string, n *node, created int32) {
 	t.noteChange(parentPath, wire.EventChildrenChanged, parent)
 }
 
-// inMulti settles what a create inside a multi makes. Inside a multi the flags decide. Outside, the operation decides.
+// inMulti settles which type of node a create inside a multi makes. Inside a multi the flags decide the type; outside, the operation does.
 func (op Create) inMulti(rules Rules) (Create, wire.Code) {
 	mode, known := parseMode(op.Flags)
 	switch {

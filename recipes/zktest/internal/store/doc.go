@@ -1,9 +1,9 @@
-// Package store is ZooKeeper's tree as a state machine. Its caller gives it an operation or a transaction of several, the client
-// that asks (Caller), and the transaction's number and time (Stamp). It returns results and the changes that watches tell of. The
-// same sequence makes the same tree: it has no clock, no connection and no lock of its own.
+// Package store is ZooKeeper's tree as a state machine. Its caller gives the store one operation or a transaction of several, the client
+// that asks (Caller), and the transaction's number and time (Stamp). The store returns results, and the changes that watches report. The
+// same sequence of operations makes the same tree: the store has no clock, no connection and no lock of its own.
 //
-// The store holds the nodes with their access lists, quotas, which ephemeral nodes a session has, containers and TTL nodes. Sessions,
-// watches and the zxid are its caller's.
+// The store holds the nodes with their access lists, quotas, which ephemeral nodes a session has, containers and TTL nodes. The caller
+// keeps sessions, watches and the zxid.
 //
 //	t := store.New(store.Rules{})
 //	result, changes := t.Apply(store.Super, store.Stamp{Zxid: 1, Millis: now}, store.Create{Path: "/a", ACL: store.OpenACL})

@@ -7,7 +7,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// Node is a node as it is stored, whoever asks. Its slices must not be changed.
+// Node is a node as it is stored; no access list is checked. Its slices must not be changed.
 type Node struct {
 	Data     []byte
 	ACL      []wire.ACL
@@ -29,7 +29,7 @@ func (t *Tree) Lookup(path string) (Node, bool) {
 // Has reports whether there is a node.
 func (t *Tree) Has(path string) bool { return t.nodes[path] != nil }
 
-// Stat returns a node's metadata, as clients' reads find it: the empty path is the root's too.
+// Stat returns a node's metadata. As in clients' reads, the empty path means the root too.
 func (t *Tree) Stat(path string) (wire.Stat, bool) {
 	n := t.get(path)
 	if n == nil {
@@ -50,7 +50,7 @@ func (t *Tree) Owners() []int64 { return slices.Sorted(maps.Keys(t.ephemerals)) 
 // Owned lists a session's ephemerals in order.
 func (t *Tree) Owned(session int64) []string { return slices.Sorted(maps.Keys(t.ephemerals[session])) }
 
-// Reapable reports whether there are containers or TTL nodes: whether Outlived can ever find something.
+// Reapable reports whether there are containers or TTL nodes: without them, Outlived never finds anything.
 func (t *Tree) Reapable() bool { return len(t.reapable) > 0 }
 
 // Outlived lists, in order, the containers that have had children and have none left, and the TTL nodes without children that have
@@ -77,7 +77,7 @@ func (n *node) isOutlived(millis int64) bool {
 	return millis-n.mtime > n.ttl
 }
 
-// SetCreateCount sets how many children a node has ever had, which gives the next sequence number. It is false when there is no node.
+// SetCreateCount sets how many children a node has ever had, which gives the next sequence number. It returns false when there is no node.
 func (t *Tree) SetCreateCount(path string, n int32) bool {
 	x := t.nodes[path]
 	if x != nil {

@@ -13,11 +13,12 @@ type Rules struct {
 
 // Caller is the client that asks.
 type Caller struct {
-	Session    int64 // owns the ephemeral nodes that it creates
+	Session    int64 // the session that owns the ephemeral nodes of the caller
 	Identities []Identity
 }
 
-// Stamp is what a transaction leaves on the nodes that it changes. The caller takes a new zxid for each, even if it then fails.
+// Stamp is the number and the time that a transaction leaves on the nodes that it changes. The caller takes a new zxid for each
+// transaction, even if the transaction then fails.
 type Stamp struct {
 	Zxid   int64
 	Millis int64 // since the epoch
@@ -36,7 +37,7 @@ type Create struct {
 	TTL   int64    // milliseconds, for createTTL
 }
 
-// Delete removes a node that has no children. Version -1 means any, here and below.
+// Delete removes a node that has no children. Version -1 means any version, here and in the types below.
 type Delete struct {
 	Path    string
 	Version int32
@@ -62,15 +63,15 @@ type Check struct {
 	Version int32
 }
 
-// Result is the answer to one write. If Code is not OK, only that is set.
+// Result is the answer to one write. If Code is not OK, only Code is set.
 type Result struct {
 	Code     wire.Code
-	Path     string    // of Create: with the sequence number
-	Stat     wire.Stat // after Create, SetData and SetACL
-	Lifetime Lifetime  // of the node that Create made
+	Path     string    // the node's path; after Create, with the sequence number
+	Stat     wire.Stat // set after Create, SetData and SetACL
+	Lifetime Lifetime  // the lifetime of the node that Create made
 }
 
-// Change is what a watch may tell of.
+// Change is a change that a watch may report.
 type Change struct {
 	Path string
 	Type wire.EventType
@@ -78,6 +79,6 @@ type Change struct {
 	acl  []wire.ACL
 }
 
-// VisibleTo reports whether a client may be told: clients that cannot read the node get no event. ZooKeeper has checked this since
-// CVE-2024-23944 (3.8.4, and Debian's 3.8.0).
+// VisibleTo reports whether a client may be told of the change: clients that cannot read the node get no event. ZooKeeper has checked this
+// since CVE-2024-23944 (3.8.4, and Debian's 3.8.0).
 func (c Change) VisibleTo(by Caller) bool { return by.hasRight(permRead, c.acl) }

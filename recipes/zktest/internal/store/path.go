@@ -23,7 +23,7 @@ func ValidPath(path string) bool {
 	return !strings.ContainsFunc(path, badRune)
 }
 
-// badRune reports whether no path may contain r: a control character, a surrogate, the private use area, and the specials. ZooKeeper
+// badRune reports whether r is forbidden in paths: control characters, surrogates, the private use area and the specials are. ZooKeeper
 // compares UTF-16 units, so it also refuses everything beyond U+FFFF.
 func badRune(r rune) bool {
 	return r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0

@@ -46,14 +46,14 @@ func quotaFor(quotas map[string]struct{}, path string) (string, bool) {
 	return "", false
 }
 
-// quotaState is what the limits were before a transaction. ZooKeeper checks every part of a multi against that.
+// quotaState is what the limits were before a transaction. ZooKeeper checks every part of a multi against these limits.
 type quotaState struct {
 	paths map[string]struct{} // nil: unchanged
 	// The former data of limits and stats nodes that have changed; nil if the node did not exist.
 	data map[string][]byte
 }
 
-// remember keeps the former content of a limits or stats node, nil when it is being created.
+// remember keeps the former content of a limits or stats node; nil when the node is being created.
 func (q *quotaState) remember(path string, data []byte) {
 	if q.data == nil {
 		q.data = map[string][]byte{}
@@ -82,7 +82,7 @@ func (t *txn) track(path string) (quotaTrack, bool) {
 }
 
 // checkQuota refuses a write that would exceed a hard limit; soft limits only make the real server log. Nothing is refused unless
-// enforcement is on; as in ZooKeeper it is off by default.
+// enforcement is on. Enforcement is off by default, as in ZooKeeper.
 func (t *txn) checkQuota(path string, bytes, count int64) wire.Code {
 	if !t.tree.rules.EnforceQuota {
 		return wire.CodeOK
@@ -143,8 +143,8 @@ func (t *txn) accountSet(path string, bytes int64, old []byte) {
 	t.account(path, bytes, 0)
 }
 
-// account adds to the counts of the nearest path with limits, and to no other above
-// it, as ZooKeeper does. Without a stats node nothing is counted.
+// account adds to the counts of the nearest path with limits. As in ZooKeeper, the counts of the paths above it do not change. Without a
+// stats node nothing is counted.
 func (t *txn) account(path string, bytes, count int64) {
 	owner, ok := quotaFor(t.tree.quotas, path)
 	if !ok {
@@ -179,7 +179,7 @@ func quotaNode(path string) (owner, name string, ok bool) {
 	return "/" + owner, name, ok && (name == limitNode || name == statNode)
 }
 
-// measure counts the nodes and bytes at and below path; zero when it does not exist.
+// measure counts the nodes and bytes at and below path; zero when the node does not exist.
 func (t *Tree) measure(path string) (count, bytes int64) {
 	n := t.nodes[path]
 	if n == nil {

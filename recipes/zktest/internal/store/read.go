@@ -50,7 +50,7 @@ func (t *Tree) GetChildren(by Caller, path string) ([]string, wire.Stat, wire.Co
 	return n.names(), n.stat(), wire.CodeOK
 }
 
-// GetACL shows digests only to those who may change the list. It needs READ or ADMIN, as in 3.8.0.
+// GetACL shows digests only to clients that may change the list. GetACL needs READ or ADMIN, as in 3.8.0.
 func (t *Tree) GetACL(by Caller, path string) ([]wire.ACL, wire.Stat, wire.Code) {
 	n, code := t.findReadable(by, path, permRead|permAdmin)
 	if code != wire.CodeOK {

@@ -110,7 +110,7 @@ func (t *Tree) get(path string) *node {
 	return t.nodes[path]
 }
 
-// put adds a node and links it to its parent. It changes no counters: the transaction does, and undoes.
+// put adds a node and links it to its parent. It changes no counters: the transaction changes them, and undoes the change if it fails.
 func (t *Tree) put(path string, n *node) {
 	t.nodes[path] = n
 	t.bytes += int64(len(path) + len(n.data))

@@ -72,8 +72,8 @@ func (t *txn) rollback() {
 	t.undo, t.changes = nil, nil
 }
 
-// noteChange notes a trigger together with the node's ACL, which decides who gets the event. When the watches fire, a deleted node no
-// longer has an ACL.
+// noteChange notes a change together with the node's ACL, which decides which watchers get the event. When the watches fire, a deleted node
+// no longer has an ACL.
 func (t *txn) noteChange(path string, typ wire.EventType, n *node) {
 	t.changes = append(t.changes, Change{Path: path, Type: typ, Zxid: t.at.Zxid, acl: n.acl})
 }

@@ -28,7 +28,7 @@ func (op Delete) apply(t *txn) Result {
 	return Result{Path: op.Path}
 }
 
-// drop removes a node without any check. The parent's pzxid changes, its create count does not, so that no number is used twice.
+// drop removes a node without any check. The parent's pzxid changes. Its create count stays, so that no sequence number is used twice.
 func (t *txn) drop(path string, n *node) {
 	parentPath, _ := SplitPath(path)
 	parent := t.tree.nodes[parentPath]

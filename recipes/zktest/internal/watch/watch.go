@@ -1,4 +1,5 @@
-// Package watch remembers who watches which paths, and says whom a change concerns. It sends nothing: events are its caller's.
+// Package watch remembers which watchers watch which paths, and says which of them a change concerns. It sends nothing: its caller sends
+// the events.
 package watch
 
 import (
@@ -20,8 +21,8 @@ const (
 	Recursive
 )
 
-// Table is one of the server's two watch managers: data watches (data, existence) or child watches. A watcher has at most one watch per
-// path in each, and a later one replaces the mode of an earlier one, as in 3.8.0.
+// Table is one of the server's two watch managers: data watches (data, existence) or child watches. In each table, a watcher has at most
+// one watch per path, and a later watch replaces the mode of an earlier one, as in 3.8.0.
 type Table[W comparable] struct {
 	byPath    map[string]map[W]Mode
 	byWatcher map[W]map[string]struct{}
@@ -49,7 +50,7 @@ func (t *Table[W]) Add(path string, w W, mode Mode) {
 	}
 }
 
-// Watched is the server's answer to checkWatches, which in 3.8.0 is true when anybody watches the path.
+// Watched is the server's answer to checkWatches, which in 3.8.0 is true when any connection watches the path.
 func (t *Table[W]) Watched(path string) bool { return len(t.byPath[path]) > 0 }
 
 // Remove removes a watch, and reports whether there was one.
@@ -116,7 +117,7 @@ func (t *Table[W]) Len() int {
 // Set is both tables together.
 type Set[W comparable] struct{ Data, Child *Table[W] }
 
-// NewSet makes an empty Set. Watchers that one change concerns are told in the given order.
+// NewSet makes an empty Set. Its method Take returns watchers in the given order.
 func NewSet[W comparable](order func(a, b W) int) *Set[W] {
 	return &Set[W]{Data: newTable(order), Child: newTable(order)}
 }

@@ -85,7 +85,7 @@ type Code int32
 const (
 	CodeOK                      Code = 0
 	CodeSystemError             Code = -1
-	CodeRuntimeInconsistency    Code = -2 // in a multi's results: it was rolled back
+	CodeRuntimeInconsistency    Code = -2 // in a multi's results: the operation was rolled back
 	CodeMarshallingError        Code = -5
 	CodeUnimplemented           Code = -6
 	CodeOperationTimeout        Code = -7
@@ -127,7 +127,7 @@ func (c Code) String() string {
 	return fmt.Sprintf("Code(%d)", int32(c))
 }
 
-// EventType is what a watch event tells.
+// EventType is the type of a watch event.
 type EventType int32
 
 // The types of watch events.

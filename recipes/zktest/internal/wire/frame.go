@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// ErrMalformed means that a record does not fit its frame, or a frame its limit. The real server answers MarshallingError for it
-// inside a request and cuts the connection when the frame's header itself cannot be read.
+// ErrMalformed means that a record does not fit its frame, or that a frame is longer than its limit. If the record is inside a request, the
+// real server answers MarshallingError. If the frame's header itself cannot be read, the real server cuts the connection.
 var ErrMalformed = errors.New("zktest: record does not fit its frame")
 
 // ReadBody reads the rest of a frame whose first four bytes are head. A frame longer than limit is malformed, before anything is

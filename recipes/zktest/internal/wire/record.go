@@ -29,9 +29,9 @@ type Stat struct {
 	Pzxid          int64
 }
 
-// Decoder reads big-endian integers, strings and buffers with a 32-bit length, and vectors with a 32-bit count. A read beyond the
-// end sets Bad, and from then on everything reads as zero, so checking Bad once, after the last read, is enough. It allocates no
-// more than the bytes that are there, even if a length or a count claims more.
+// Decoder reads big-endian integers, strings and buffers with a 32-bit length, and vectors with a 32-bit count. A read beyond the end sets
+// Bad, and from then on everything reads as zero, so checking Bad once, after the last read, is enough. The Decoder allocates no more than
+// the bytes that are there, even if a length or a count claims more.
 type Decoder struct {
 	b   []byte // what has not been read yet
 	Bad bool
@@ -76,7 +76,7 @@ func (d *Decoder) Bool() bool {
 	return b != nil && b[0] != 0
 }
 
-// Buffer reads a byte array, a copy. A length of -1 is legal and means null, which ZooKeeper distinguishes from an empty one.
+// Buffer reads a byte array, a copy. A length of -1 is legal and means null, which ZooKeeper distinguishes from an empty array.
 func (d *Decoder) Buffer() []byte {
 	n := d.Int32()
 	if n == -1 || d.Bad {
@@ -104,8 +104,8 @@ func (d *Decoder) string() string {
 	return v
 }
 
-// count reads the length of a vector whose elements take at least size bytes each. A negative one means an empty vector: the server
-// reads it as null, which it treats as empty.
+// count reads the length of a vector whose elements take at least size bytes each. A negative length means an empty vector: the server
+// reads the vector as null, and treats null as empty.
 func (d *Decoder) count(size int) int {
 	n := int(d.Int32())
 	if n > len(d.b)/size {

@@ -1,6 +1,6 @@
 package wire
 
-// NewReply begins the reply to a request; what its operation answers follows.
+// NewReply begins the reply to a request; the caller appends the result of the operation.
 func NewReply(xid int32, zxid int64, code Code) *Encoder {
 	e := NewEncoder()
 	e.Int32(xid)
@@ -12,8 +12,8 @@ func NewReply(xid int32, zxid int64, code Code) *Encoder {
 // ReplyFrame is the reply to a request that is answered with nothing but a code.
 func ReplyFrame(xid int32, zxid int64, code Code) []byte { return NewReply(xid, zxid, code).Frame() }
 
-// ConnectReply grants a session, or tells with the id 0 that the session has expired. A client that does not know read-only mode
-// (see ConnectRequest.Old) is not told of it.
+// ConnectReply grants a session. With the id 0 it says that the session has expired. A client that does not know read-only mode (see
+// ConnectRequest.Old) is not told whether the server is read-only.
 type ConnectReply struct {
 	Timeout  int32 // milliseconds
 	Session  int64
@@ -50,7 +50,7 @@ func (e *Encoder) multiHeader(typ int32, done bool, code Code) {
 	e.Int32(int32(code))
 }
 
-// MultiResult begins the result of one operation of a multi or multiRead; what the operation answers follows.
+// MultiResult begins the result of one operation of a multi or multiRead; the caller appends what the operation answers.
 func (e *Encoder) MultiResult(op int32) { e.multiHeader(op, false, CodeOK) }
 
 // MultiError is the result of an operation that failed. The code is in the header and again after it (DataTree.processTxn).
@@ -62,8 +62,8 @@ func (e *Encoder) MultiError(code Code) {
 // MultiEnd follows the last result.
 func (e *Encoder) MultiEnd() { e.multiHeader(-1, true, -1) }
 
-// MultiFailure is the reply of a transaction of n operations that failed because of one of them. It lists OK for the operations
-// before the culprit, its code, and RuntimeInconsistency for those after it.
+// MultiFailure is the reply of a transaction of n operations that failed because of one of them. It lists OK for the operations before the
+// culprit, the code for the culprit, and RuntimeInconsistency for the operations after it.
 func (e *Encoder) MultiFailure(n, culprit int, code Code) {
 	for i := range n {
 		switch {

@@ -1,6 +1,6 @@
 package wire
 
-// Request is one decoded request of a client. Only the fields its operation carries are set.
+// Request is one decoded request of a client. Only the fields that its operation carries are set.
 type Request struct {
 	Xid     int32
 	Op      int32

@@ -1,4 +1,4 @@
-// Package words answers the four-letter words: administrators use them to ask a ZooKeeper server how it is.
+// Package words answers the four-letter words: administrators use them to ask a ZooKeeper server about its state.
 package words
 
 import (
@@ -22,16 +22,16 @@ type Server struct {
 	Zxid           int64
 	Tree           *store.Tree
 	Received, Sent int // packets
-	Watches        int // number of watches of all kinds
+	Watches        int // the number of watches of all kinds
 	Connections    []Connection
 	Sessions       []Session // by id
 }
 
-// Connection is one connection, in the order of their age.
+// Connection is one connection. Server.Connections has the connections in the order of their age.
 type Connection struct {
 	Remote                 string
 	Session                int64
-	Queued, Received, Sent int      // packets; queued are those that a fault holds
+	Queued, Received, Sent int      // numbers of packets; Queued counts those that wait because of a fault
 	DataWatches            []string // paths, in order
 	*Details                        // nil without a session
 }
@@ -74,15 +74,15 @@ var words = map[string]func(Server, *strings.Builder){
 	"dirs": nil, "gtmk": nil, "hash": nil, "icfg": nil, "lead": nil, "obsr": nil, "orst": nil, "stmk": nil, "sysp": nil,
 }
 
-// Known distinguishes a word from the length of a connect request. It includes words without an answer here: ZooKeeper knows them, and does
-// not wait for a frame of that length.
+// Known reports whether four bytes are a word, and not the length of a connect request. It includes words without an answer here: ZooKeeper
+// knows these words too, and does not wait for a frame of that length.
 func Known(word string) bool {
 	_, ok := words[word]
 	return ok
 }
 
-// Answer is the answer to a word. ZooKeeper closes the connection after it. Words without an answer here get the one that ZooKeeper gives
-// to words outside its whitelist. The counts belong to the caller, so it resets them for crst and srst.
+// Answer is the answer to a word. ZooKeeper closes the connection after it. Words without an answer here get the answer that ZooKeeper
+// gives to words outside its whitelist. The counts belong to the caller, so the caller resets them for crst and srst.
 func Answer(word string, allowed bool, s Server) string {
 	var b strings.Builder
 	if f := words[word]; f != nil && allowed {
@@ -100,7 +100,7 @@ func (s Server) mode() string {
 	return "standalone"
 }
 
-// znodes counts as ZooKeeper does, which files the root under two names.
+// znodes counts the nodes as ZooKeeper does, which stores the root under two names.
 func (s Server) znodes() int { return s.Tree.Len() + 1 }
 
 func (s Server) statWord(b *strings.Builder, clients bool) {
@@ -160,8 +160,8 @@ func (s Server) listConns(b *strings.Builder, details bool) {
 	b.WriteString("\n")
 }
 
-// wordDump lists sessions by the time they are due to expire. Those of one tick
-// expire together, so their deadlines are equal to the nanosecond.
+// wordDump lists sessions by the time when they are due to expire. Sessions of one tick expire together, so their deadlines are equal to
+// the nanosecond.
 func (s Server) wordDump(b *strings.Builder) {
 	buckets := map[time.Time][]int64{}
 	for _, x := range s.Sessions {
@@ -197,7 +197,7 @@ func (s Server) wordWchs(b *strings.Builder) {
 	fmt.Fprintf(b, "%d connections watching %d paths\nTotal watches:%d\n", watchers, len(s.byPath()), total)
 }
 
-// byPath are the sessions that watch each path.
+// byPath returns the sessions that watch each path.
 func (s Server) byPath() map[string][]int64 {
 	out := map[string][]int64{}
 	for _, c := range s.Connections {
