@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/turn"
 )
 
-// callReport has what the events and the errors of one call need.
+// A callReport sends the events of one call, and makes its errors.
 type callReport struct {
 	c     *Client
 	q     *handle // the handle of the call; for a set of locks, the handle of its first member

@@ -60,9 +60,9 @@ type Config struct {
 	// Observer receives an event for everything the recipes do, for metrics, traces and logs; nil = none.
 	//
 	// A Client calls the Observer with one event at a time, in order, on a goroutine that no lock depends on. A slow Observer
-	// delays only later events: locks are granted, lost and given back in time while it blocks. It may call the Client. A panic in
-	// the Observer is recovered and logged to Logger. Events that it has not received yet are kept in memory, so in the long run
-	// it must keep up with them. Close waits up to 1.5 s for the rest.
+	// delays only later events: locks are granted, lost and given back in time while it blocks. The Observer may call the Client.
+	// A panic in the Observer is recovered and logged to Logger. Events that the Observer has not received yet are kept in memory,
+	// so in the long run it must keep up with them. Close waits up to 1.5 s for the rest.
 	Observer func(Event)
 	// LoseOnSuspect ends the session, and so its leases, as soon as the session is Suspect while the Client holds anything.
 	// Without LoseOnSuspect leases last until the session is Lost, and survive a short disconnect.
@@ -122,7 +122,7 @@ type source = session.SourceFunc
 // Dial checks cfg, connects, logs in by Config.SASL, presents Config.Auth and returns when a session is granted. When ctx ends or
 // Config.ConnectTimeout has passed, Dial gives up with ErrUnreachable, whose text lists the servers and why each failed. It fails
 // with ErrAuth when a server refuses an identity, or when one server refuses the login and no other server accepts it. A failed
-// Dial leaves nothing behind; cleaning up may take it up to three seconds longer. With Config.Lazy, Dial only checks cfg, and the
+// Dial leaves nothing behind; the cleaning up may take up to three seconds more. With Config.Lazy, Dial only checks cfg, and the
 // first use does the rest.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	c := &Client{cfg: cfg, log: cfg.Logger, now: time.Now}
@@ -151,7 +151,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 // Session returns the live session. If the last session was lost, it dials a new one, and keeps trying until ctx ends. When ctx
 // ends, the error matches ErrUnreachable and ctx's error, and contains the result of the last attempt. If ctx had ended before
 // the call, the error is ctx's alone. Refused authentication (ErrAuth) ends the attempts at once. Before Session returns a
-// session, the unused nodes that this client's lost sessions left in queues are deleted.
+// session, it deletes the unused nodes that this client's lost sessions left in queues.
 func (c *Client) Session(ctx context.Context) (*direct.Session, error) {
 	s, err := c.live(ctx)
 	if err != nil {
@@ -169,10 +169,10 @@ func (c *Client) live(ctx context.Context) (*session.Session, error) {
 }
 
 // SetServers replaces Config.Servers for the present session, which goes on, and for later sessions. A connection to a server of
-// the new list stays. Any other connection ends when its requests under way are answered. It waits for them for a twelfth of the
-// session timeout, or 1 s if that is shorter. Then the session connects to a server of the new list, as after any disconnect:
-// leases are kept, unless Config.LoseOnSuspect is set. An error says what is wrong with the new list; the old list then remains
-// in force.
+// the new list stays. Any other connection ends when its requests under way are answered. It waits for the answers at most a
+// twelfth of the session timeout, or 1 s if that is shorter. Then the session connects to a server of the new list, as after any
+// disconnect: leases are kept, unless Config.LoseOnSuspect is set. An error says what is wrong with the new list; the old list
+// then remains in force.
 func (c *Client) SetServers(servers []string) error { return c.conn.SetServers(servers) }
 
 // observerGrace is how long Close waits for an Observer that has not received everything yet.
@@ -202,10 +202,11 @@ func (c *Client) Identities() (all kind.List) {
 }
 
 // Revoke asks the contender at path node, the Path of a [Contender], to give the lock back or to leave the queue. It writes
-// "__REVOKE__" into the node, as Curator's revocation does. A holder of this library keeps the lock until it unlocks. Its lease's
-// Context is cancelled with ErrRevoked. Perhaps the library does not watch the lease in its first 100 ms; then the cancellation
-// comes after that time. A waiter of this library leaves. Curator's holders obey if their program made the lock revocable; other
-// clients ignore the request. Revoke overwrites the node's information about its owner. It needs WRITE on the node.
+// "__REVOKE__" into the node, as Curator's revocation does. A holder of this library keeps the lock until it unlocks. The Context
+// of the holder's lease is cancelled with ErrRevoked. Perhaps the library does not watch the lease in its first 100 ms; then the
+// cancellation comes after that time. A waiter of this library leaves. Curator's holders obey if their program made the lock
+// revocable; other clients ignore the request. Revoke overwrites the node's information about its owner. It needs WRITE on the
+// node.
 func (c *Client) Revoke(ctx context.Context, node string) error {
 	if _, ok := kind.ParseContender(kind.BaseName(node)); !ok {
 		return fmt.Errorf("recipes: revoke %s: not a contender; use the Path of an inspect.Contender", node)
@@ -218,8 +219,8 @@ func (c *Client) Revoke(ctx context.Context, node string) error {
 	return err
 }
 
-// SASL logs in to servers by one mechanism of SASL; see [Config]. A server's JAAS configuration decides which mechanism it
-// accepts; nothing is negotiated. [DigestMD5] is one mechanism, and package recipes/kerberos has Kerberos.
+// SASL logs in to servers by one mechanism of SASL; see [Config]. A server's JAAS configuration decides which mechanism the
+// server accepts; nothing is negotiated. [DigestMD5] is one mechanism, and package recipes/kerberos has Kerberos.
 type SASL = sasl.Mechanism
 
 // DigestMD5 logs in as user by the mechanism DIGEST-MD5, for servers whose JAAS section Server has ZooKeeper's DigestLoginModule.

@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Declaration is what is declared for a lock. If nothing is declared, it has the parameters that the options give.
+// Declaration has what is declared for a lock. If nothing is declared, Params are the parameters that the options give.
 type Declaration struct {
 	Path    string
 	Params  kind.Params

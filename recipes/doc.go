@@ -1,5 +1,5 @@
 // Package recipes gives Go programs the coordination recipes that run on ZooKeeper. A lock is a node. Its data declare its kind
-// and parameters, which are checked when a program uses the lock.
+// and parameters, and the library checks them when a program uses the lock.
 //
 //	c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{"zk1:2181", "zk2:2181"}})
 //	m := c.Mutex("/locks/payments/ledger")
@@ -41,7 +41,7 @@
 //
 // A [Client] outlives sessions; a Lease does not. A session is Suspect while it is disconnected, or while nothing proves that it
 // is alive. Its leases are still held then, unless Config.LoseOnSuspect is set. Only a committed write proves life, so a client
-// that holds anything commits one every sixth of the session timeout. A lease ends half a session timeout after its session's
+// that holds anything commits a write every sixth of the session timeout. A lease ends half a session timeout after its session's
 // last committed write was sent, by this process's clock. An ended lease stays ended. Under two conditions two processes never
 // hold a valid lease at once. First, the session timeout is at least four ticks of the servers. Second, while a process runs, its
 // clock is at most a sixteenth too fast or too slow.
@@ -49,9 +49,9 @@
 // # More than one lock
 //
 // [MultiLock] takes locks together and cannot deadlock. Programs that take locks one by one, in different orders, can wait for
-// each other in a circle. If the locks have a declared order, a call against it fails with [ErrLockOrder]. [WithMaxWait] ends a
-// wait that takes too long. A program that holds one lock at a time, and many in a row, can give each back with [Lease.Release],
-// which waits for no answer. docs/mutex.md says more.
+// each other in a circle. If the locks have a declared order, a call against that order fails with [ErrLockOrder]. [WithMaxWait]
+// ends a wait that takes too long. A program that holds one lock at a time, and many in a row, can give each back with
+// [Lease.Release], which waits for no answer. docs/mutex.md says more.
 //
 // # Options
 //
@@ -61,7 +61,7 @@
 //
 // # What is not guaranteed
 //
-//   - A process may act too late: it can be paused for any time between the check of the Context and the act. Use the token, or
+//   - A process may act too late: it can be paused for any time between its check of the Context and its act. Use the token, or
 //     Multi.
 //   - Two processes may believe that they hold a lock if a program with the client's session id and password closes the session.
 //     A rival can then be granted the lock before the owner learns that its session is closed. The owner's leases end at their

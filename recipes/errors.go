@@ -19,7 +19,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// The sentinels. Test with errors.Is: they are wrapped in an error whose text says what happened and where. ZooKeeper's own
+// The sentinels. Test with errors.Is: an error that wraps the sentinel says in its text what happened and where. ZooKeeper's own
 // errors keep go-zookeeper's sentinels (zk.ErrNoNode, zk.ErrNoAuth, ...).
 var (
 	// ErrNotProvisioned: the node does not exist or has no declaration. Declare and apply it, or give parameters with WithParams.
@@ -32,8 +32,8 @@ var (
 	ErrReleased = held.ErrReleased
 	// ErrHeld: another contender holds the lock. It arrives as a *HeldError, from Try methods and from waits whose context ended.
 	ErrHeld = lock.ErrHeld
-	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use WithReentrancy if
-	// the calls nest. Also returned for a MultiLock that names a lock twice. Nothing was sent.
+	// ErrWouldDeadlock: the caller's context belongs to a lease of this very lock. Lock with another context, or use
+	// WithReentrancy if the calls nest. A MultiLock that names a lock twice gets this error too. Nothing was sent.
 	ErrWouldDeadlock = lock.ErrWouldDeadlock
 	// ErrLockOrder: the caller's context carries a lease of another lock of this Client, and that lock comes after this one in the
 	// namespace's order. Take this lock first. Nothing was queued. A Try gets this error too.
@@ -47,8 +47,8 @@ var (
 	ErrLost = znode.ErrLost
 	// ErrRevoked: a program asked the holder to give the lock back. The lock stays held until Unlock.
 	ErrRevoked = znode.ErrRevoked
-	// ErrReleasePending: the lease is released, but its node may still exist. The client goes on deleting it in the background, until
-	// that succeeds or the session is over. Others may have to wait until then.
+	// ErrReleasePending: the lease is released, but its node may still exist. The client goes on deleting it in the background,
+	// until the delete succeeds or the session is over. Others may have to wait until then.
 	ErrReleasePending = znode.ErrReleasePending
 	// ErrKeyForeign: the node of a key has another access list than its family declares, so another program made it. Identities on that
 	// list can end the lock. Delete the node while the key is unused, or declare the family with foreign = true.
@@ -81,11 +81,11 @@ var (
 	ErrThrottled = session.ErrThrottled
 )
 
-// Retryable reports whether the call that returned err took no lock, and may succeed if it is repeated a little later. The table "What
-// an error means" in docs/safety.md lists those errors. Retryable is false once the lock was granted, because work may have been done
-// by then: the program decides whether to repeat it. So it is false for the error that the function of Do or Lead returned, whatever
-// that wraps, and for errors of a Lease's methods and Context. Retryable is also false for a context that has ended, a lock that is
-// held, and calls that the declaration or the ACL forbids.
+// Retryable reports whether the call that returned err took no lock, and may succeed if it is repeated a little later. The table
+// "What an error means" in docs/safety.md lists those errors. Retryable is false once the lock was granted, because work may have
+// been done by then: the program decides whether to repeat that work. So Retryable is false for every error that the function of
+// Do or Lead returned, and for errors of a Lease's methods and Context. Retryable is also false for a context that has ended, a
+// lock that is held, and calls that the declaration or the ACL forbids.
 func Retryable(err error) bool {
 	for _, final := range []error{held.ErrGranted, ErrClosed, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, final) {
@@ -161,8 +161,8 @@ func (e *HeldError) Unwrap() []error {
 	return []error{ErrHeld, e.Cause}
 }
 
-// Identify reads what the holder says about itself into Holder, with one request. It changes nothing if the holder
-// has left meanwhile. It is for the error of a Try, which knows only the holder's node.
+// Identify reads with one request what the holder says about itself, and writes that into Holder. If the holder has left
+// meanwhile, Identify changes nothing. It is for the error of a Try, which knows only the holder's node.
 func (e *HeldError) Identify(ctx context.Context) error {
 	if e.c == nil || e.Holder.Path == "" {
 		return nil

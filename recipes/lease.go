@@ -21,7 +21,7 @@ type Lease struct{ u *held.Use }
 // loss. A context derived from Context ends a moment later.
 //
 // If another program deletes the lease's node or revokes the lease, Context is cancelled when this process learns of it. Perhaps
-// the node is not watched in the first 100 ms of a lease; then a change in that time is noticed only after it.
+// the node is not watched in the first 100 ms of a lease; then a change in those 100 ms is noticed only after them.
 func (l *Lease) Context() context.Context { return l.u.Context() }
 
 // Path returns the lock's path.
@@ -36,7 +36,7 @@ func (l *Lease) Node() string { return l.u.H.Nodes()[0] }
 //
 // The reply to the create contains the token. If that reply was lost, the token is read after the grant, and Token waits for
 // that: one round trip at most. Token returns 0, which is no valid token, if the lease ended first. It also returns 0 if the ACL
-// denies the client READ on its own node (ZooKeeper 3.8.4+ and 3.9.2+ then hide it). Readers of one lock and permits of one
+// denies the client READ on its own node (ZooKeeper 3.8.4+ and 3.9.2+ then hide the node). Readers of one lock and permits of one
 // semaphore also have tokens. But several of them hold at once, so a smaller token is not stale. After a restored backup
 // ZooKeeper counts from an older state again, and tokens may repeat: "locktree help restore-backup" says how to prevent that.
 func (l *Lease) Token() uint64 { return l.u.Token() }
@@ -53,14 +53,14 @@ func (l *Lease) Deadline() time.Time { return l.u.Deadline() }
 func (l *Lease) Verify(ctx context.Context) error { return l.u.Verify(ctx) }
 
 // Multi applies ops as one transaction that fails as a whole if the lease's node is gone when ZooKeeper applies it. So a holder
-// that does not know of its loss writes nothing once another holder was granted the lock. Multi then returns ErrLost, and the
-// lease has ended. The results are those of ops. The operations are *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
+// that lost its lock unnoticed writes nothing once another holder was granted the lock. Multi then returns ErrLost, and the lease
+// has ended. The results are those of ops. The operations are *zk.CreateRequest, *zk.SetDataRequest, *zk.DeleteRequest and
 // *zk.CheckVersionRequest. If together they do not fit into one request (1,048,575 bytes), Multi sends nothing and returns
 // ErrTooLarge.
 //
 // If the reply is lost, Multi returns an *OpError whose Outcome is OutcomeUnknown. Read the nodes to find out whether the write
-// was applied. Such a write may still be applied after the lease has ended, until the servers have deleted the lease's node or
-// expired its session.
+// was applied. Such a transaction may still be applied after the lease has ended, until the servers have deleted the lease's node
+// or expired its session.
 func (l *Lease) Multi(ctx context.Context, ops ...any) ([]zk.MultiResponse, error) {
 	return l.u.Multi(ctx, ops...)
 }
@@ -98,8 +98,9 @@ func (l *Lease) Unlock(ctx context.Context) error {
 // until it is deleted. Meanwhile a Try fails.
 //
 // A client has at most 256 deletes under way, those of Unlock included. While 256 deletes are under way Release waits, for a
-// sixth of the session timeout at most. If it cannot send the request by then, or if there is no connection, the delete is left
-// to the background. A node counts towards the limit of the session (512 KiB of paths) until a server confirms that it is gone.
+// sixth of the session timeout at most. If Release cannot send the request by then, or if there is no connection, the delete is
+// left to the background. A node counts towards the limit of the session (512 KiB of paths) until a server confirms that it is
+// gone.
 //
 // WithReentrancy, second calls, and a nil Lease: as for Unlock.
 func (l *Lease) Release() {

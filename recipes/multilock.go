@@ -22,7 +22,7 @@ func (m *RWMutex) handle() *handle  { return m.write }
 // a set. So of two sets, one has the older place in every queue that they share.
 //  1. A place waits only for older places. So the oldest waiting set waits only for holders, and holders are free to finish.
 //  2. The goroutines of one client take turns at each lock. A set takes the turns of all its members at one moment, before it
-//     creates a node. Until then it delays no other goroutine, so goroutines that want one of the locks may go first.
+//     creates a node. Until then the set delays no other goroutine, so goroutines that want one of the locks may go first.
 //
 // A program that takes further locks while it holds some can still deadlock, as with any locks.
 type MultiLock struct {
@@ -30,8 +30,8 @@ type MultiLock struct {
 	handles []*handle
 }
 
-// MultiLock returns a handle on the members, which must be of this client and different locks. For each member that excludes
-// others, the goroutines of this client wait in turn and share one node in its queue. Each reader has a node of its own.
+// MultiLock returns a handle on the members, which must be different locks of this client. At each member that excludes others,
+// the goroutines of this client wait in turn and share one node in the queue. Each reader has a node of its own.
 func (c *Client) MultiLock(members ...Member) *MultiLock {
 	m := &MultiLock{c: c}
 	for _, each := range members {

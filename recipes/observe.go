@@ -18,8 +18,8 @@ import (
 type EventType = session.EventType
 
 // To add an event, declare it here and in loggedEvents, and send it: for a call or a lease in ask.go, for a session in package
-// session. Count it in tally (observer_ends_test.go), and in package prom if it needs a metric. docs/reference.md lists it after "make
-// golden".
+// session. Count it in tally (observer_ends_test.go), and in package prom if it needs a metric. docs/reference.md lists the event
+// after "make golden".
 
 // Events of a call of a Lock, Try, Acquire or Campaign method: Queued at most once, then Acquired or Refused, exactly once. A
 // Downgrade has Acquired if it succeeds. A call that enters a lock again ([WithReentrancy]) has no event, unless Queued was sent
@@ -68,7 +68,7 @@ type Event struct {
 	Wait    time.Duration   // from the call until it was queued, granted or refused; for a heartbeat, from its sending until its answer
 	Held    time.Duration   // for a lease, the time from its grant until the event
 	Result  string          // how the call ended (Acquired, Refused), as listed above
-	Cause   error           // of Queued, a *HeldError that names the contender ahead; of Refused, Lost and the events of sessions, the reason
+	Cause   error           // in Queued, a *HeldError that names the contender ahead; in Refused, Lost and the events of sessions, the reason
 	Session int64           // the session's id, in the events of leases and sessions; otherwise 0
 }
 
@@ -116,8 +116,8 @@ func resultOf(err error) string {
 	return resultError
 }
 
-// eventQueue holds the events that the Observer has not received yet. Its mutex is taken after all others, so any code may add an
-// event. Callbacks run on a goroutine that holds no mutex.
+// eventQueue holds the events that the Observer has not received yet. Code that holds other mutexes may take this mutex too, so
+// any code may add an event. Callbacks run on a goroutine that holds no mutex.
 type eventQueue struct {
 	mu      sync.Mutex
 	pending []Event
@@ -184,7 +184,7 @@ func (q *eventQueue) wait(limit time.Duration) {
 }
 
 // LogEvents makes a Config.Observer that logs events for people, one line each. LevelError is for a lease that was lost.
-// LevelWarn is for a session in doubt, and for one that was lost without Close. It is also for a call with the result
+// LevelWarn is for a session in doubt, and for one that was lost without Close. LevelWarn is also for a call with the result
 // unreachable, quota or error. LevelInfo is for a session that is no longer in doubt. LevelDebug is for a session that Close
 // ended, and for all other grants, waits, refusals and releases. Heartbeats, new sessions and new connections are not logged.
 // Config.Logger says which servers cannot be reached, and why. It may be the same logger.

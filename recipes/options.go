@@ -31,8 +31,8 @@ type options struct {
 //
 // All programs must give the same parameters, and nothing checks that they do. Programs that give a semaphore different numbers
 // of permits each obey their own number. So the largest number decides how many permits can be held, and programs with a smaller
-// number do not expect that many. Only a declaration gives all programs one number, and can be changed while the semaphore is in
-// use.
+// number do not expect so many holders. Only a declaration gives all programs one number, and can be changed while the semaphore
+// is in use.
 func WithParams(p kind.Params) Option { return func(o *options) { o.params = p } }
 
 // WithCreate creates the node, its parents and the children that its kind needs if they are missing: persistent nodes without a
@@ -78,8 +78,8 @@ func WithMaxWait(d time.Duration) Option { return func(o *options) { o.maxWait =
 
 // WithMaxRelease bounds how long Do and Lead wait, after their function has returned, until ZooKeeper confirms that the lock is
 // given back. When the time is up they return ErrReleasePending, and the release goes on in the background. Without this option
-// they wait up to a session timeout. After their ctx has ended they wait for a sixth of the session timeout at most. A MultiLock
-// obeys the shortest bound of its members.
+// Do and Lead wait up to a session timeout. After their ctx has ended they wait for a sixth of the session timeout at most. A
+// MultiLock obeys the shortest bound of its members.
 func WithMaxRelease(d time.Duration) Option { return func(o *options) { o.maxRelease = d } }
 
 // collect applies the options of a handle on a lock of kind k.

@@ -15,7 +15,8 @@ import (
 // Config says who logs in, and which names the servers have in Kerberos. The zero value uses the tickets that kinit got.
 type Config struct {
 	// Principal names the client that logs in, such as "ledger@EXAMPLE.COM" or "ledger/host1@EXAMPLE.COM". A principal without a
-	// realm is in krb5.conf's default_realm. With a Keytab it is required. With a cache, "" means the principal in the cache.
+	// realm is in krb5.conf's default_realm. With a Keytab, Principal is required. With a cache, "" means the principal in the
+	// cache.
 	Principal string
 	// Keytab is the file with the principal's keys. Without one, the tickets of CCache are used.
 	Keytab string
@@ -24,8 +25,8 @@ type Config struct {
 	// Krb5Conf is the configuration of Kerberos; "" = the environment variable KRB5_CONFIG, or /etc/krb5.conf.
 	Krb5Conf string
 
-	// ServerPrincipal is the principal of all servers (zookeeper.server.principal). If it names no realm, it is in
-	// ServerRealm. "" = Service, a slash, and the server's host.
+	// ServerPrincipal is the principal of all servers (zookeeper.server.principal). A principal without a realm is in ServerRealm.
+	// "" = Service, a slash, and the server's host.
 	ServerPrincipal string
 	// Service is the first part of the servers' principals (zookeeper.sasl.client.username); "" = "zookeeper".
 	Service string
@@ -43,8 +44,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Login is a [recipes.SASL]. Several Clients may share it, and many goroutines may use it at once. It needs no closing: the timer that
-// renews its tickets does not keep it alive.
+// Login is a [recipes.SASL]. Several Clients may share it, and many goroutines may use it at once. A Login needs no closing: the
+// timer that renews its tickets does not keep the Login alive.
 type Login struct {
 	cfg Config
 	log *slog.Logger

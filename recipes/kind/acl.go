@@ -163,7 +163,7 @@ func (l List) Ours(who ...ACL) (sure, perhaps Perm) {
 	return slices.DeleteFunc(slices.Clone(l), func(a ACL) bool { return a.isHidden() && a.Perms&PermAdmin != 0 }).Rights(who...)
 }
 
-// Covers reports whether the list grants all that another one does. Hidden hashes count as equal.
+// Covers reports whether the list grants all that the other list grants. Hidden hashes count as equal.
 func (l List) Covers(other List) bool { return len(other.Normalize().Without(l.Normalize())) == 0 }
 
 // Without returns the entries that no entry of another list covers. Hidden hashes count as equal.

@@ -38,8 +38,8 @@ type marker struct {
 // markers are the markers of all known kinds; see register.
 var markers []marker
 
-// ParseContender parses the child name of any known client. If it returns false the
-// child is not a contender: it must be neither waited for nor counted.
+// ParseContender parses the child name of any known client. If it returns false the child is not a contender: callers must
+// neither wait for the child nor count it.
 func ParseContender(name string) (Contender, bool) {
 	for _, m := range markers {
 		i := strings.LastIndex(name, m.text) // Curator also takes the last occurrence
@@ -103,8 +103,8 @@ func parseSeq(s string) (int32, bool) {
 // before the holder. Depending on the order in which a server lists the children, sorting could then put the waiter before the
 // holder. Here such a child can come first or last, but never changes the order of numbers that are close to each other.
 //
-// Equal sequence numbers exist: Curator's downgrade reuses the writer's. The reader then comes after the writer that it was, and
-// names break the remaining ties.
+// Equal sequence numbers exist: Curator's downgrade gives a reader the number of the writer. The reader then comes after that
+// writer. Names break the remaining ties.
 func SortContenders(children []string) (queue []Contender, junk []string) {
 	for _, name := range children {
 		if c, ok := ParseContender(name); ok {
@@ -138,8 +138,8 @@ func SortContenders(children []string) (queue []Contender, junk []string) {
 	return append(slices.Clone(queue[first:]), queue[:first]...), junk
 }
 
-// maxName bounds a node name. ZooKeeper itself has no bound below its packet size. But the paths of all ephemerals of a session go into one
-// transaction when it closes (ZOOKEEPER-4306), and a contender's path starts with the lock's.
+// maxName bounds a node name. ZooKeeper itself has no bound below its packet size. But when a session closes, the paths of all
+// its ephemerals go into one transaction (ZOOKEEPER-4306), and a contender's path starts with the lock's path.
 const maxName = 255
 
 // ValidateName returns why s cannot be the name of a znode, or nil. It accepts a

@@ -14,11 +14,11 @@ import (
 // RevokeMessage is the data that asks a contender to give the lock back, as Curator writes it (LockInternals.REVOKE_MESSAGE).
 const RevokeMessage = "__REVOKE__"
 
-// Holder is what this library's contenders say about themselves in the data of their nodes.
+// Holder has what this library's contenders say about themselves in the data of their nodes.
 //
-// Held is when a contender was granted, usually after a wait. For a permit, the client writes it just before the grant. In other queues
-// the client usually writes it after the grant: at once in a long queue, otherwise when the lock has been held for a moment. A program
-// that finds Held set knows that the queue admits this contender.
+// Held is when a contender was granted, usually after a wait. For a permit, the client writes Held just before the grant. In
+// other queues the client usually writes Held after the grant: at once in a long queue, otherwise when the lock has been held for
+// a moment. A program that finds Held set knows that the queue admits this contender.
 type Holder struct {
 	ID    string     `json:"id"`
 	Host  string     `json:"host"`

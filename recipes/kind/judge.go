@@ -1,6 +1,6 @@
 package kind
 
-// Seen is a contender, and what its node says.
+// Seen is a contender, with its session and the data of its node.
 type Seen struct {
 	Contender
 	Session int64  // the session that owns the node; 0 if the node was not read, or belongs to no session
@@ -15,9 +15,10 @@ type Verdict struct {
 	Permits int
 }
 
-// Judge finds the holders by the kind's own rule. A contender also keeps a permit that it was granted before the number was
-// lowered. The parameter lines has the contenders of each queue, sorted by [SortContenders], without contenders that have gone.
-// nil params mean that nothing is declared: then the number of permits is not known, and each contender with a permit holds.
+// Judge finds the holders by the kind's own rule. A contender also keeps a permit that it was granted before the number of
+// permits was lowered. The parameter lines has the contenders of each queue, sorted by [SortContenders], without contenders that
+// have gone. nil params mean that nothing is declared: then the number of permits is not known, and each contender with a permit
+// holds.
 func (k *Kind) Judge(params Params, lines [][]Seen) [][]Verdict {
 	gated := map[int64]bool{} // sessions with a contender at the gate (see [Queue])
 	for i, q := range k.Queues {
@@ -48,9 +49,10 @@ func (k *Kind) Judge(params Params, lines [][]Seen) [][]Verdict {
 	return out
 }
 
-// isTentative reports whether the permit at place i, beyond the present limit, was created but not granted. Our contenders record the
-// limit at their creation, and only move forward. So if a permit still has that many others before it, it was never within the limit.
-// Curator's clients create their permits while they are still at the gate, and leave the gate when they are granted.
+// isTentative reports whether the permit at place i, beyond the present limit, was created but not granted. Our contenders record
+// the limit at their creation, and only move forward. So if a permit still has as many others before it as its recorded limit, it
+// was never granted. Curator's clients create their permits while they are still at the gate, and leave the gate when they are
+// granted.
 func (c Seen) isTentative(i int, gated map[int64]bool) bool {
 	if h, ok := ParseHolder(c.Data); ok && (h.Limit > 0 || h.Held != nil) {
 		return h.Held == nil && i >= h.Limit

@@ -15,7 +15,7 @@ type Kind struct {
 	Container bool
 	// Children are the persistent child nodes that the wire format needs, created and deleted in the same transaction as the node itself.
 	Children []string
-	// Record is the one of Children whose data the lock's users write, "" if there is none; see [Kind.PartACL].
+	// Record is the name among Children whose node's data the lock's users write, "" if there is none; see [Kind.PartACL].
 	Record string
 	// Kept is true for a kind whose locks should have a holder at all times.
 	Kept bool
@@ -53,8 +53,8 @@ type Queue struct {
 	// Gate marks the queue before the deciding one: its first contender holds nothing yet, but may compete for a permit.
 	Gate bool
 	// Admit decides, for a queue sorted by [SortContenders], whether the contender at index i is admitted. If not, the result
-	// behind is the index of the contender that must leave first, or [AnyChange] when no single departure decides. It is pure: the
-	// same queue gives the same answer to every client, so all clients agree without talking to each other.
+	// behind is the index of the contender that must leave first, or [AnyChange] when no single departure decides. Admit is pure:
+	// the same queue gives the same answer to every client, so all clients agree without talking to each other.
 	Admit func(p Params, queue []Contender, i int) (admitted bool, behind int)
 	// If Marked is set, a contender that was granted after a wait notes the grant in its node ([Holder].Held), unless it leaves at
 	// once. A contender that took over its node from another goroutine may note the grant without having waited. In a queue with

@@ -47,9 +47,9 @@ type parameter struct {
 	refused map[string]string  // strings that users will try, and why they are not allowed
 	rule    func(string) error // checks strings other than "", which means no value; nil: no rule
 
-	// Cron: the configuration may write it in any form that cron has; it is kept in the canonical one ([slots.ScheduleText]).
+	// Cron: the configuration may write the value in any form that cron has; the canonical form is kept ([slots.ScheduleText]).
 	Cron bool
-	// Zone: it names a time zone, which the configuration checks. Some machines may lack that zone.
+	// Zone: the value names a time zone, which the configuration checks. Some machines may lack that zone.
 	Zone bool
 }
 
@@ -156,7 +156,7 @@ func wholeNumber(v any) (int, error) {
 	}
 }
 
-// applyDefaults is called by every New: the table is the only place that knows a default.
+// Every New calls applyDefaults, so the table is the only place that knows a default.
 func applyDefaults[P Params](p P) P {
 	for _, f := range p.Fields() {
 		if f.Default != nil {

@@ -55,15 +55,17 @@ func (o Owner) String() string {
 type Payload struct {
 	Params   Params
 	Owner    Owner
-	Protect  bool  // must not be deleted until an apply unprotects it
+	Protect  bool  // the node must not be deleted until an apply unprotects it
 	ChildACL List  // the ACL of contenders; nil: derived from the lock node's own ACL
-	Gen      int64 // raised by every apply that changes the payload
+	Gen      int64 // a number that every apply raises when it changes the payload
 	State    State
 	Made     Made
-	// Since is when the schedule of a job was declared, in milliseconds since 1970 by the servers' clock: its slots count from then on. The
-	// write that declares a schedule cannot know its own time, and leaves it out: see [Payload.Read]. Later writes have it.
+	// Since is when the schedule of a job was declared, in milliseconds since 1970 by the servers' clock: its slots count from
+	// then on. The write that declares a schedule cannot know its own time, and leaves Since out: see [Payload.Read]. Later writes
+	// have Since.
 	Since int64
-	// Sum is the checksum that an apply notes of the node. The next plan sees by it what was changed by hand. "" for a node of no stack.
+	// Sum is a checksum of the node, which each apply writes. By it the next plan sees what was changed by hand. It is "" for a
+	// node of no stack.
 	Sum string
 
 	Unknown *unknown // fields that a newer version wrote, kept for rewriting; nil for nearly all
@@ -74,8 +76,8 @@ type unknown struct{ Doc, Spec, Owner map[string]json.RawMessage }
 // ErrForeign means that the data is not a payload of locktree: the node belongs to another program, and must be left alone.
 var ErrForeign = errors.New("kind: not a locktree node")
 
-// VersionError means that the payload has a newer format than this program reads, or a newer type or state. For a newer type or state,
-// Unknown names it (`type "barrier"`), and Got is the present format.
+// VersionError means that the payload has a newer format than this program reads, or a newer type or state. For a newer type or
+// state, Unknown names that type or state (`type "barrier"`), and Got is the present format.
 type VersionError struct {
 	Got     int
 	Unknown string

@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// Connection is what is known of a contender's connection to the servers.
+// Connection says what is known of a contender's connection to the servers.
 type Connection string
 
 const (
@@ -43,18 +43,18 @@ type Sight struct {
 	PID            int        `json:"pid,omitempty"`
 	Since          Stamp      `json:"since,omitzero"`
 	Held           Stamp      `json:"held,omitzero"`
-	Candidate      bool       `json:"candidate,omitempty"` // it leads an election; when it was elected is not known
-	ForMs          int64      `json:"for_ms,omitempty"`    // for how long it has held or waited
+	Candidate      bool       `json:"candidate,omitempty"` // the contender leads an election, and the time of its election is not known
+	ForMs          int64      `json:"for_ms,omitempty"`    // for how long the contender has held or waited
 	Format         string     `json:"format,omitempty"`
 	Revoked        *bool      `json:"revoked,omitempty"`
 	Connection     Connection `json:"connection"`
-	Connected      *bool      `json:"connected,omitempty"` // whether a server's list of connections has it
+	Connected      *bool      `json:"connected,omitempty"` // whether a server's list of connections has the contender
 	ClientAddress  string     `json:"client_address,omitempty"`
 	SilentMs       int64      `json:"silent_ms,omitempty"`
-	SessionExpires Stamp      `json:"session_expires,omitzero"` // when the leader will end the session if it hears nothing from it
+	SessionExpires Stamp      `json:"session_expires,omitzero"` // when the leader will end the session if the client stays silent
 
-	at     time.Time // when it was seen
-	unread bool      // only its name is known
+	at     time.Time // the time of the look
+	unread bool      // only the name of the node is known
 }
 
 // NewSight describes a contender by its node alone. moment is the time of the look, zero if that is not known.
@@ -82,7 +82,7 @@ func NewSight(p Party, moment time.Time) Sight {
 // For a holder of such a client that waited, the time is when it queued.
 func (s Sight) countsFrom() time.Time { return cmp.Or(s.Held.Time, s.Since.Time) }
 
-// Who is the name, with "(reader)" and "(asked to release)" if these apply.
+// Who returns the name, with "(reader)" and "(asked to release)" if these apply.
 func (s Sight) Who() string {
 	text := Visible(cmp.Or(s.ID, BaseName(s.Node)))
 	if s.Shared {
@@ -116,7 +116,7 @@ func (s Sight) Process() string {
 	return Visible(text)
 }
 
-// When is since when it holds or waits, and for how long that is: "since 2026-11-02T08:00:00Z (1m30s)". For the leader of an
+// When says since when the contender holds or waits, and for how long: "since 2026-11-02T08:00:00Z (1m30s)". For the leader of an
 // election it says since when the leader has been a candidate.
 func (s Sight) When() string {
 	at := s.countsFrom()
@@ -133,7 +133,7 @@ func (s Sight) When() string {
 	return text
 }
 
-// For is for how long it has held or waited, in whole seconds; "" where that is not known.
+// For says for how long the contender has held or waited, in whole seconds; "" if that is not known.
 func (s Sight) For() string {
 	if at := s.countsFrom(); at.IsZero() || s.at.IsZero() || s.at.Before(at) {
 		return ""
@@ -141,8 +141,8 @@ func (s Sight) For() string {
 	return (time.Duration(s.ForMs) * time.Millisecond).Truncate(time.Second).String()
 }
 
-// State says whether it is connected. If it is cut off or silent, State also says when its place will be free, as far as that is
-// known.
+// State says whether the contender is connected. If it is cut off or silent, State also says when its place will be free, as far
+// as that is known.
 func (s Sight) State() string {
 	switch s.Connection {
 	case Connected:
@@ -165,14 +165,14 @@ func (s Sight) State() string {
 	return "connection not asked"
 }
 
-// Away reports whether it is cut off or silent.
+// Away reports whether the contender is cut off or silent.
 func (s Sight) Away() bool { return s.Connection == CutOff || s.Connection == Silent }
 
 func (s Sight) free() string {
 	return fmt.Sprintf("in about %s (%s)", max(0, s.SessionExpires.Sub(s.at)).Round(time.Second), s.SessionExpires.UTC().Format("15:04:05 MST"))
 }
 
-// SessionID is a session id as ZooKeeper's own tools write it, "" for none.
+// SessionID returns a session id in the form of ZooKeeper's own tools, "" for no session.
 func SessionID(id int64) string {
 	if id == 0 {
 		return ""
@@ -180,8 +180,8 @@ func SessionID(id int64) string {
 	return fmt.Sprintf("%#x", uint64(id))
 }
 
-// Stamp is a time. Its MarshalJSON cannot fail; that of time.Time fails for years after 9999. Other programs may have written any
-// year.
+// Stamp is a time. Its MarshalJSON cannot fail; the one of time.Time fails for years after 9999, and other programs may have
+// written any year.
 type Stamp struct{ time.Time }
 
 // MarshalJSON writes RFC 3339, in UTC.

@@ -10,11 +10,11 @@ import (
 // Party is a contender as it was seen: a holder or a waiter.
 type Party struct {
 	Path   string
-	Name   string // as found, like Path and Data; in all other strings control characters are escaped
+	Name   string // as it was found, like Path and Data; all other strings have control characters escaped
 	GUID   string // the id by which its client recognises the node
 	Seq    int32
 	Shared bool      // a reader
-	Writer string    // whose names it uses: "curator", "kazoo", "go-zookeeper", "writelock"
+	Writer string    // the library whose names it uses: "curator", "kazoo", "go-zookeeper", "writelock"
 	ID     string    // the name that it gives itself
 	Host   string    // where it runs
 	PID    int       // the id of its process
@@ -25,7 +25,8 @@ type Party struct {
 	Session   int64  // the session that owns the node; 0 if it was not read
 	Token     uint64 // czxid: the fencing token it has, or will have
 	Revoked   bool   // it has been asked to release the lock
-	// Of a semaphore: how many permits it holds or waits for; 0 if the number is not known, or if another node of the same client has it.
+	// At a semaphore: how many permits it holds or waits for; 0 if the number is not known, or if another node of the same client
+	// has the number.
 	Permits int
 	Key     string // in a family, the name of the key's node, see [KeyName]; otherwise ""
 	Data    []byte // the node's data as they were found
@@ -41,15 +42,15 @@ func (p Party) String() string {
 	return who
 }
 
-// Usage is who used a lock when it was looked at.
+// Usage has the users of a lock at the time of a look.
 //
 // A Usage informs people and warns in advance. When a lock is deleted, ZooKeeper decides whether the lock is idle: it deletes no
 // node with children.
 type Usage struct {
 	// Holders and Waiters are in the order of the queue.
 	Holders, Waiters []Party
-	// Junk are children that are not contenders of any known client, sorted. Like every child they prevent deletion. In a family they are
-	// the nodes that are no keys.
+	// Junk are children that are not contenders of any known client, sorted. Like every child they prevent deletion. In a family
+	// Junk are the nodes that are no keys.
 	Junk []string
 	// Keys counts the keys of a family. Holders and Waiters are then those of the used keys that were looked at. Keys is zero for
 	// other locks.
@@ -59,7 +60,7 @@ type Usage struct {
 // Keys counts the nodes of keys in a family. A look at a large family reads only some of them.
 type Keys struct {
 	Nodes  int // how many exist
-	Looked int // how many of these were looked at
+	Looked int // how many of these nodes were looked at
 	// How many of the nodes that were looked at have contenders. A crash leaves nodes without contenders, until the servers
 	// collect them.
 	Used int

@@ -20,12 +20,12 @@ import (
 // mutex alone is not enough, because it excludes other clients only while the job runs. A client whose clock is a little late
 // would run a short job again.
 //
-// A client that starts a slot holds the job's lock, so one run is under way at a time. It writes the slot into the job's record,
-// in a transaction that fails if the record has changed or the lock is lost. The record decides, without a clock. With success =
-// "start", which is the default, a slot is started at most once: if the client that started it dies, the work is not finished.
-// With success = "end" other clients start the slot again, with a larger token, until a run has succeeded. At most one success is
-// recorded. But a holder that lost the lock without stopping may finish the work a second time, unless its store refuses old
-// tokens.
+// A client that starts a slot holds the job's lock, so one run is under way at a time. The client writes the slot into the job's
+// record, in a transaction that fails if the record has changed or the lock is lost. The record, and no clock, decides which
+// slots were started. With success = "start", which is the default, a slot is started at most once: if the client that started it
+// dies, the work is not finished. With success = "end" other clients start the slot again, with a larger token, until a run has
+// succeeded. At most one success is recorded. But a holder that lost the lock without stopping may finish the work a second time,
+// unless its store refuses old tokens.
 //
 // Clocks only say when to try. A slot is not started more than 30 s before its instant, by the clock of the ensemble. The stat of
 // the client's own node in the queue shows that clock. A client with a fast clock waits. A client with a slow clock starts late,
@@ -54,7 +54,7 @@ var (
 	// *SlotError wraps it.
 	ErrSlotTaken = errors.New("recipes: slot taken")
 	// ErrSlotTooOld: the slot sorts before the recorded ones, so it may have been run. Or its instant is before the job was
-	// declared. Or it is more than catch_up ago, and the program has not named it. The slot is not run.
+	// declared. Or its instant is more than catch_up ago, and the program has not named the slot. The slot is not run.
 	ErrSlotTooOld = errors.New("recipes: slot too old")
 	// ErrNoSlot: the job has no such slot: its instant is not in the schedule, or its name is empty, longer than 128 bytes, or not
 	// printable.
@@ -308,7 +308,8 @@ func (o *Once) readDeclaration(ctx context.Context) (*recipes.Declaration, error
 	return o.c.Declaration(ctx, kind.Once, o.path, o.opts...)
 }
 
-// startOf makes the start of a slot under the job's lock, before it is recorded. The schedule may have changed during the wait.
+// startOf makes the Start of a slot under the job's lock, before the record has it. The schedule may have changed during the
+// wait.
 func (o *Once) startOf(ctx context.Context, l *recipes.Lease, slot string) (*Start, error) {
 	d, err := o.readDeclaration(ctx)
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 
 // Run runs fn for each slot of the schedule, until ctx ends. It starts a slot within a second of its instant, or up to catch_up
 // later if no client has started it. The oldest slot is first. fn's context and lease are those of Do. Run records fn's result,
-// logs an error to Config.Logger, and goes on. It does not try a slot again once an error of its own fn is recorded. With success
-// = "end", other clients try that slot again. If the lease was lost before the result was recorded, Run may try the slot again
-// itself.
+// logs an error to Config.Logger, and goes on. Run does not try a slot again once an error of its own fn is recorded. With
+// success = "end", other clients try that slot again. If the lease was lost before the result was recorded, Run may try the slot
+// again itself.
 //
 // Run goes on after a lost session, while servers cannot be reached, and while an apply drains the job. It returns ctx's error,
 // or an error that does not pass by waiting: recipes.ErrNotProvisioned, ErrKindMismatch, ErrNoSlot if the job has no schedule,
@@ -89,7 +89,7 @@ func (o *Once) turn(ctx context.Context, settled time.Time, now *clock, fn func(
 	return settled, o.await(ctx, d, now, rules.Schedule.Next(at))
 }
 
-// stagger returns a random delay, so that not all clients act at the same moment. The first of them has written the record before
+// stagger returns a random delay, so that not all clients act at the same moment. The first client has written the record before
 // most others look.
 func stagger(p *kind.OnceParams) time.Duration { return rand.N(min(time.Second, p.Late()/8) + 1) }
 

@@ -70,11 +70,11 @@ func (s *Start) contender() (own *zk.Stat, err error) {
 	return own, nil
 }
 
-// begin writes the start into the record. If it is too early for that, it returns how long to wait.
+// begin writes the start into the record. If it is too early for a start, begin returns how long to wait.
 //
 // The parameter passed is a past time by the ensemble's clock: the time when our node was last written. It can be as early as the
 // moment when the call began to wait for the lock. So a slot that was due then is still due, but it may be too old by now. The
-// time of our write in the record shows whether it is. If so, begin undoes the write.
+// time of our write in the record shows whether it was too old. If so, begin undoes the write.
 func (s *Start) begin(passed time.Time, late bool) (early time.Duration, err error) {
 	ctx, token := s.Context(), s.Token()
 	var before *slots.Record
@@ -164,9 +164,9 @@ func (s *Start) note(ctx context.Context, result error) error {
 	return err
 }
 
-// change reads the record, calls edit, and writes the record that edit returns. The transaction fails if the lease is lost or the
-// record has changed. If the record has changed, change reads it and calls edit again. If edit returns nil, change writes
-// nothing. The result is the newest stat of the record.
+// change reads the record, calls edit, and writes the record that edit returns. The transaction fails if the lease is lost, or if
+// another program has written the record. In the second case change reads the record and calls edit again. If edit returns nil,
+// change writes nothing. The result is the newest stat of the record.
 //
 // If the reply to a write is lost, change reads again, and edit recognises its own write. If that write is not there, change
 // writes again with the same version: ZooKeeper applies one of the two writes at most.

@@ -23,9 +23,10 @@
 //
 // # Who was in the way
 //
-// [ID] writes the trace of the caller's context into the contender, after its name. Every client that may read the queue sees it there;
-// `locktree status` shows it. When a recorded call has waited for 100 ms, the Observer reads, with one request, the contender that was
-// first when the wait began. The span links to the trace that it finds there. A call that is refused takes the trace from the error.
+// [ID] writes the trace of the caller's context into the contender, after its name. Every client that may read the queue sees the
+// trace there; `locktree status` shows it. When a recorded call has waited for 100 ms, the Observer reads, with one request, the
+// contender that was first when the wait began. The span links to the trace that the contender names. A call that is refused
+// takes the trace from the error.
 package otel
 
 import (
@@ -94,7 +95,7 @@ func holder(id string) trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
-// Observe makes a span of the call that an event tells of. It is for Config.Observer.
+// Observe makes a span for the call of an event. It is for Config.Observer.
 func (o *Observer) Observe(e recipes.Event) {
 	switch e.Type {
 	case recipes.EventQueued:

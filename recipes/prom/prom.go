@@ -30,7 +30,7 @@ type Observer struct {
 
 	mu     sync.Mutex // not held while a metric is changed: a scrape may block the change
 	labels map[string]bool
-	calls  map[uint64][]recipes.EventLock // the calls that wait, each with its locks: a lock may move meanwhile
+	calls  map[uint64][]recipes.EventLock // the calls that wait, each with its locks at the paths where the wait began: a lock may move meanwhile
 	states map[int64]string               // the states of the live sessions
 }
 

@@ -27,19 +27,19 @@ type State string
 
 // The states of a recorded slot.
 const (
-	Running   State = "running"   // it was started, and nothing was recorded since: its holder runs, or has died
-	Succeeded State = "succeeded" // its run ended without an error
-	Failed    State = "failed"    // its run ended with an error
-	Skipped   State = "skipped"   // a person has skipped it
+	Running   State = "running"   // the slot was started, and nothing was recorded since: its client runs it, or has died
+	Succeeded State = "succeeded" // the run ended without an error
+	Failed    State = "failed"    // the run ended with an error
+	Skipped   State = "skipped"   // a person has skipped the slot
 )
 
 // Run is a recorded slot, with its last start.
 type Run struct {
 	Slot  string `json:"slot"`
 	State State  `json:"state"`
-	By    string `json:"by,omitempty"`           // the name of the client that started or skipped it
+	By    string `json:"by,omitempty"`           // the name of the client that started or skipped the slot
 	Token uint64 `json:"token,omitempty,string"` // the fencing token of the start
-	Tries int    `json:"tries,omitempty"`        // how often it was started
+	Tries int    `json:"tries,omitempty"`        // how often the slot was started
 	// Started is when the slot was started or skipped, by that client's clock, in milliseconds since 1970.
 	Started int64 `json:"started,omitempty"`
 	// Took is how long the run took, in milliseconds.
@@ -80,7 +80,7 @@ func (r *Record) Encode() []byte {
 	return plainJSON(r)
 }
 
-// plainJSON encodes v, which has only strings and numbers, without HTML's escapes: each of them takes six bytes.
+// plainJSON encodes v, which has only strings and numbers, without HTML's escapes, because each escape takes six bytes.
 func plainJSON(v any) []byte {
 	var b bytes.Buffer
 	to := json.NewEncoder(&b)
@@ -118,7 +118,7 @@ func (r *Record) search(slot string) (int, bool) {
 	return slices.BinarySearchFunc(r.Slots, Run{Slot: slot}, compareSlots)
 }
 
-// Run is the recorded slot; nil if it is not recorded.
+// Run returns the entry of a slot in the record; nil if there is none.
 func (r *Record) Run(slot string) *Run {
 	if i, ok := r.search(slot); ok {
 		return &r.Slots[i]
@@ -139,10 +139,10 @@ type Verdict int
 
 // The verdicts.
 const (
-	Open      Verdict = iota // the holder of the job's lock may start it
-	Taken                    // it was started, with success = "start"; or it has succeeded
-	Skip                     // a person skipped it
-	Forgotten                // it sorts before the recorded slots, so its start is not known
+	Open      Verdict = iota // the holder of the job's lock may start the slot
+	Taken                    // the slot was started, with success = "start"; or a run has succeeded
+	Skip                     // a person skipped the slot
+	Forgotten                // the slot sorts before the recorded slots, so nothing is known of it
 )
 
 // Judge says whether the holder of the job's lock may start a slot.
@@ -161,7 +161,8 @@ func (r *Record) Judge(slot string, p Rules) Verdict {
 	return Open
 }
 
-// Put is the record with one more slot. At most keep slots remain: Put forgets those that sort first.
+// Put returns the record with one more entry, or with a new entry of the same slot. At most keep slots remain: Put forgets the
+// slots that sort first.
 func (r *Record) Put(run Run, keep int) *Record {
 	run.By, run.Result = shortText(run.By, maxSlotBy), shortText(run.Result, maxSlotResult)
 	next := *r
@@ -196,8 +197,8 @@ func shortText(s string, limit int) string {
 // Outlook is the state of a job for people, and for a program that waits for its next slot.
 type Outlook struct {
 	Last   *Run        // the greatest slot that was started; nil if none is recorded
-	Next   time.Time   // the next instant of the schedule that was not skipped; zero if it has none
-	Due    []time.Time // slots that may be started now, in order; with success = "end" also those that failed, or whose run died
+	Next   time.Time   // the next instant of the schedule that was not skipped; zero if there is none
+	Due    []time.Time // slots that may be started now, in order; with success = "end" also slots whose run failed or died
 	Missed []time.Time // slots that were due, in order; it is too late to start them
 }
 

@@ -39,7 +39,7 @@ var scheduleFields = [5]struct {
 	lo, hi int
 }{{"minute", 0, 59}, {"hour", 0, 23}, {"day of the month", 1, 31}, {"month", 1, 12}, {"day of the week", 0, 6}}
 
-// star is the bit of a field that is "*" in cron, or begins with it.
+// star is the bit of a field that is "*" in cron, or begins with "*".
 const star = uint64(1) << 63
 
 // steps are the values of a field with a step over "*".
