@@ -29,10 +29,10 @@ func ReadContender(ctx context.Context, s *session.Session, dir string, c kind.C
 // Report is the state of the lock at a path, declared or not, with the contenders of every client library.
 type Report struct {
 	Path    string
-	Kind    *kind.Kind    // as declared, or guessed from the contenders; nil if there is nothing to guess from
+	Kind    *kind.Kind    // the declared kind, or a guess from the contenders; nil if there is nothing to guess from
 	Guessed bool          // the node has no declaration, so Kind is a guess
 	Payload *kind.Payload // the declaration; nil when there is none
-	Why     error         // why there is no declaration; usually kind.ErrForeign
+	Why     error         // why Payload is nil; usually kind.ErrForeign
 	Holders []Contender   // in order
 	Waiters []Contender   // in order
 	Junk    []string      // paths of children that are not contenders; the recipes ignore them
@@ -47,8 +47,8 @@ type Report struct {
 	Job *Job
 }
 
-// Lock looks at the lock at path, and writes nothing. It sends two requests for the node, one for each sub-node with a queue, one for each
-// contender, and one for the record of a job. For the node of a key, up to three more requests find the family that declares the key. For a
+// Lock looks at the lock at path, and writes nothing. It sends two requests for the node, and one for each sub-node with a queue, for each
+// contender, and for the record of a job. For the node of a key, up to three more requests find the family that declares the key. For a
 // family, Lock reads only the declaration: package scan reads its keys. Lock reads the parts one after another, so the report of a busy
 // lock may show both a holder and its successor. Lock leaves out contenders that leave meanwhile. If the node does not exist, the error is
 // zk.ErrNoNode.

@@ -154,7 +154,7 @@ func (g *waitGraph) nextStep(p party) (step, bool) {
 }
 
 // settle forgets the waits of parties that will go on, until nothing changes. The parties that are left are in a cycle, or wait for a
-// cycle: each of them waits for another party that is left, and there are finitely many.
+// cycle: each of them waits for another party that is left, and their number is finite.
 func (g *waitGraph) settle() {
 	for left := -1; left != len(g.waits); {
 		left = len(g.waits)

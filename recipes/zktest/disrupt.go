@@ -1,7 +1,7 @@
 package zktest
 
-// Expire ends a session at once, as if its timeout had run out: its ephemerals go, its connection is cut, and a reconnect is told that it
-// has expired. It does nothing when there is no such session.
+// Expire ends a session at once, as if its timeout had run out. Its ephemerals go and its connection is cut. A client that reconnects is
+// told that the session has expired. It does nothing when there is no such session.
 func (s *Server) Expire(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,8 +27,8 @@
 // [Start] closes the server when the test ends; programs that run without a test use [New]. Outside a bubble [Server.Addr] is a TCP
 // address. The package needs the standard library only.
 //
-// The server is not for production. Everything is kept in memory and lost when the process ends, nothing is replicated, and by default
-// every client that reaches the port may do anything. Programs run on real ZooKeeper without a change: the protocol is the same.
+// The server is not for production. Everything is in memory, and is lost when the process ends. Nothing is replicated. By default, every
+// client that reaches the port may do anything. Programs run on real ZooKeeper without a change: the protocol is the same.
 //
 // # What it can do besides serving
 //

@@ -6,8 +6,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
-// scheduleReap starts the reaper's timer if there is something that the reaper might remove. The timer keeps the fixed beat of a real
-// server's reaper, which starts with the server, but does not run when there is nothing to do.
+// scheduleReap starts the reaper's timer if there is something that the reaper might remove. As on a real server, the reaper has a fixed
+// beat, counted from the start of the server. But the timer does not run when there is nothing to do.
 func (s *Server) scheduleReap() {
 	if s.reaper != nil || !s.tree.Reapable() || s.closed {
 		return

@@ -93,8 +93,8 @@ func (v *view) end(x *session) {
 	}
 }
 
-// session returns the session with this id as this server knows it: a server that is cut off perhaps does not know that the
-// session has ended.
+// session returns the session with this id as this server knows it. A server that is cut off perhaps does not know yet that the session has
+// ended.
 func (v *view) session(id int64) *session {
 	if x := v.s.sessions[id]; x != nil || !v.cutOff {
 		return x // a server that is not cut off asks the leader

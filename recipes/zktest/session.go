@@ -14,7 +14,7 @@ type session struct {
 	timer    *time.Timer
 	conn     *conn
 	view     *view           // the view of the server that the session is attached to
-	pipes    map[*view]*conn // its latest connection to each server, which may have left requests there
+	pipes    map[*view]*conn // the session's latest connection to each server; this connection may have left requests there
 	swap     bool            // the session gets a new id at the next reconnect
 	local    bool            // opened on a read-only server, which cannot commit it
 	counts   Counts

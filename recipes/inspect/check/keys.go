@@ -28,10 +28,10 @@ const (
 	longListing = 1 << 20
 )
 
-// Keys checks up to 200 keys of the family at path, spread over all of them. It checks whether their nodes have the access list that the
-// family declares, whether nodes have long been empty, and whether other programs can list the keys. It sends one or two requests for the
-// family, one for each of its directories, and one or two for each key. An error means that there was no session, or that ctx ended. If the
-// node has no readable declaration of a family, Keys returns no conditions.
+// Keys checks up to 200 keys of the family at path, spread over all of them. It checks that the nodes have the access list that the family
+// declares, that no node has been empty for long, and that other programs can list the keys. It sends one or two requests for the family,
+// one for each of its directories, and one or two for each key. An error means that there was no session, or that ctx ended. If the node
+// has no readable declaration of a family, Keys returns no conditions.
 func Keys(ctx context.Context, c session.Source, path string) ([]Condition, error) {
 	s, err := session.Live(ctx, c)
 	if err != nil {
@@ -57,10 +57,10 @@ func Keys(ctx context.Context, c session.Source, path string) ([]Condition, erro
 type keysLook struct {
 	s       *session.Session
 	of      *family.Family
-	want    kind.List // the access list of the nodes of keys; nil if it is not known
+	want    kind.List // the access list that the nodes of keys should have; nil if this list is not known
 	nodes   []string  // the nodes of all keys
 	longest string    // the directory with the longest listing
-	bytes   int
+	bytes   int       // the length of that listing
 
 	mu     sync.Mutex
 	looked int

@@ -18,8 +18,8 @@ type entry struct {
 	asked   bool      // Options name this node
 	lock    bool      // Options.Declared has this node
 	leads   bool      // the node is above contenders that dump lists: see mayBeKey
-	look    int       // the last look that read it
-	whole   int       // the last look that read all of it
+	look    int       // the number of the last look that read the node
+	whole   int       // the number of the last look that read the node with all its queues
 	noted   time.Time // when the nodes of all its contenders were last read; zero after a change, so that the entry's next turn reads them
 	read    bool
 	gone    bool
@@ -31,7 +31,7 @@ type entry struct {
 	keyed   *familyState // nil if the node is no family
 	number  []byte       // the data, if they may be a number
 	dirs    []*directory // the node itself, then its queues
-	sign    uint64       // a hash of the contenders that dump listed in it
+	sign    uint64       // a hash of the contenders that dump listed in the node and its queues
 	report  *inspect.Report
 	kazoo   bool // the report is of a kazoo semaphore
 	err     error

@@ -47,9 +47,9 @@ type keyNode struct {
 	sign    uint64          // a hash of the contenders that dump listed in the node; 0: dump listed none
 	waiters int             // the number of waiters at the last look
 	report  *inspect.Report // nil if the key was not read lately, or has changed since
-	read    int             // the look that read it
+	read    int             // the number of the look that read the key
 	longest bool            // at the last look, this key had been held for longest
-	closed  bool            // we may not read it
+	closed  bool            // we may not read the node
 	gone    bool
 }
 

@@ -29,7 +29,7 @@ type Snapshot struct {
 	Took  time.Duration     // how long the look took
 	Zxid  int64             // the newest transaction that a server reported
 	Dump  bool              // the four-letter word dump listed the contenders; otherwise their directories were read
-	Locks []*inspect.Report // by path; a report that has not changed is the same pointer as in the snapshot before
+	Locks []*inspect.Report // sorted by path; a report that has not changed is the same pointer as in the snapshot before
 	// Sessions are all sessions that the servers list, by id; if they list none, those of holders and waiters.
 	Sessions map[int64]*words.Session
 	Servers  []words.Server
@@ -101,7 +101,7 @@ type Scanner struct {
 	walked  int                           // the number of entries that were found below the prefix
 	cut     int                           // the last round of turns that left out a node; 0: no round did
 	rounds  int                           // rounds of turns, counted from 1
-	queues  map[string]bool               // the names of sub-nodes that keep a kind's contenders
+	queues  map[string]bool               // the names of sub-nodes in which a kind has its contenders
 	above   atomic.Pointer[family.Family] // the family whose nodes include the prefix; nil if there is none
 	signs   atomic.Int64                  // changes whenever a server has sent something
 	far     [2]atomic.Int64               // how many nodes this look has looked at, and how many are known to be due
@@ -294,8 +294,8 @@ func (s *Scanner) show(snap *Snapshot) {
 const maxGraph = 200
 
 // shortQueue keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in another
-// lock, until there are twice maxGraph in all. If all of these fit, the short list misses only one type of cycle: one in which a reader
-// waits behind a writer that was left out. All other waiters wait for the holder anyway.
+// lock, until there are twice maxGraph in all. If all of these fit, the short list misses only a cycle in which a reader waits behind a
+// writer that was left out. All other waiters wait for the holder anyway.
 func shortQueue(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	if len(in.Waiters) <= maxGraph {
 		return in

@@ -21,8 +21,8 @@ const maxLooks = 32
 // visitedNode is one node of a walk.
 type visitedNode struct {
 	node.Node
-	acl    kind.List // nil if we may not read it
-	closed bool      // we may not read it
+	acl    kind.List // nil if we may not read the access list
+	closed bool      // we may not read the node
 	misfit *evidence.Misfit
 
 	inside []*visitedNode

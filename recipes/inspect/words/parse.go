@@ -63,7 +63,7 @@ func parseDump(r io.Reader) (*dump, error) {
 // Other servers list the sessions' timeouts.
 func (d *dump) parseSession(line string, at *time.Time) {
 	if _, when, ok := strings.Cut(strings.TrimSuffix(line, ":"), " expire at "); ok {
-		*at, _ = time.Parse(time.UnixDate, when) // see calibrate for a zone that is not known here
+		*at, _ = time.Parse(time.UnixDate, when) // calibrate corrects the time if this machine does not know its zone
 		d.sets = true
 		return
 	}
@@ -180,7 +180,7 @@ func (s *Server) describe(r io.Reader) (connections int, err error) {
 		case "Zxid":
 			s.Zxid, _ = sessionID(value)
 		case "Connections":
-			connections, _ = strconv.Atoi(value) // 0 if it is no number
+			connections, _ = strconv.Atoi(value) // 0 if the value is no number
 		}
 	})
 	if err == nil && s.Mode == "" {

@@ -16,21 +16,21 @@ import (
 
 // Server is one server of the ensemble, as it answered the four-letter words.
 type Server struct {
-	Name        string   // from this client's configuration or the ensemble's; it may resolve to several servers
-	Here        bool     // our session is connected to it
-	Version     string   // such as "3.9.4"; "" if it does not say
-	Mode        string   // "leader", "follower", "observer", "standalone", "read-only"; "" if it does not say
-	Zxid        int64    // the newest transaction it knows; 0 if it does not say
-	Connections int      // the clients' connections that cons lists; -1 if it lists none
-	Forbids     []string // words that it does not allow
-	Error       string   // why it did not answer, or not completely
-	lists       bool     // all its connections are known
+	Name        string   // from this client's configuration or the ensemble's; the name may resolve to several servers
+	Here        bool     // our session is connected to this server
+	Version     string   // such as "3.9.4"; "" if the server does not say
+	Mode        string   // "leader", "follower", "observer", "standalone", "read-only"; "" if the server does not say
+	Zxid        int64    // the newest transaction that the server knows; 0 if it does not say
+	Connections int      // the clients' connections that cons lists; -1 if cons has no answer
+	Forbids     []string // words that the server does not allow
+	Error       string   // why the server did not answer, or not completely
+	lists       bool     // all connections of the server are known
 }
 
 // Session is one client session, as the servers' four-letter words describe it.
 type Session struct {
 	ID      int64
-	Address string        // where its client connects from; "" when unknown
+	Address string        // where the session's client connects from; "" when unknown
 	Timeout time.Duration // 0 when unknown
 	// Away: every server of the ensemble listed its connections, twice, and this session has none. The session may be connected all the
 	// same, to an observer that the ensemble's configuration does not name.
@@ -45,7 +45,7 @@ type Session struct {
 }
 
 const (
-	wordFor   = 10 * time.Second // the longest time for one word, and for each further wordBytes of its answer
+	wordFor   = 10 * time.Second // the longest time for one word, plus the same time for each further wordBytes of the answer
 	wordBytes = 40 << 10
 	maxAnswer = 64 << 20 // the longest answer: a million contenders
 	maxLine   = 1 << 20  // no path is longer
@@ -138,7 +138,7 @@ func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 // askedServer is a server that gets the questions of an Asker.
 type askedServer struct {
 	servers.Server
-	here bool // our session is connected to it
+	here bool // our session is connected to this server
 }
 
 // Ask asks every server for its state and its connections. It asks the server that our session is connected to for the contenders of the

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package kdc starts a key distribution center for tests: MIT Kerberos from Debian (krb5-kdc, krb5-admin-server), with a realm, a database,
-// keys and a loopback port of its own. It reads and writes no file of the system. It ends each process that it started by that process's
-// id.
+// Package kdc starts a key distribution center for tests: MIT Kerberos from Debian (krb5-kdc, krb5-admin-server). The center has a realm, a
+// database, keys and a loopback port of its own. It reads and writes no file of the system. The package ends each process that it started
+// by that process's id.
 //
 // When the programs are not installed the test fails, naming the command that installs them. It never skips.
 package kdc
@@ -25,7 +25,7 @@ const Realm = "LOCKTREE.TEST"
 
 // Options of a center.
 type Options struct {
-	// Lifetime is how long tickets obtained with its Conf last: a second at least; 0 = an hour.
+	// Lifetime is how long the tickets last that clients get with KDC.Conf: a second at least; 0 = an hour.
 	Lifetime time.Duration
 	// Ahead is how far the center's clock is ahead.
 	Ahead time.Duration
@@ -33,8 +33,8 @@ type Options struct {
 
 // KDC is one running center.
 type KDC struct {
-	Dir  string // has its files; removed with the test
-	Conf string // a krb5.conf for its clients
+	Dir  string // the directory of the center's files; removed when the test ends
+	Conf string // the path of a krb5.conf for the center's clients
 
 	tb   realzk.TB
 	opts Options

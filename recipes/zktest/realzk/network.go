@@ -34,8 +34,8 @@ type Network struct {
 // host is one place on the network.
 type host struct {
 	ip, mac string
-	link    string // the end of its cable at the switch
-	pid     int    // a process in its namespace; 0 is the test's own
+	link    string // the end of the host's cable at the switch
+	pid     int    // a process in the host's namespace; 0 means the test's own namespace
 	device  string
 	deaf    map[*host]bool // the packets that this host sends to these hosts are lost
 }

@@ -56,7 +56,7 @@ type Options struct {
 // Server is one running ZooKeeper process. Its fields do not change while it runs; Restart changes Pid.
 type Server struct {
 	Addr string // host:port for clients, on the loopback interface or in a [Network]
-	Dir  string // configuration, data and zookeeper.log; removed with the test
+	Dir  string // the directory of configuration, data and zookeeper.log; removed when the test ends
 	Pid  int
 
 	tb     TB

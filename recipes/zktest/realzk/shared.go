@@ -13,7 +13,7 @@ var SharedOptions = Options{
 	Properties: map[string]string{"zookeeper.DigestAuthenticationProvider.superDigest": "super:gG7s8t3oDEtIqF6DM9LlI/R+9Ss="},
 }
 
-// Shared returns the address of a server for a test that does not kill, pause or configure it, and that works below a path of its own.
+// Shared returns the address of a shared server. The test must not kill, pause or configure this server, and works below a path of its own.
 // `.ci/tests` starts one server for all these tests, by the program in folder share. A test that runs alone gets a server of its own.
 func Shared(tb TB) string {
 	tb.Helper()

@@ -56,9 +56,8 @@ func Of(path string, declared *kind.Payload, data []byte, children []string, ins
 }
 
 // guess guesses the kind of an undeclared lock from its contenders and sub-nodes; nil when nothing gives a hint. Each contender and each
-// sub-node narrows the kinds that the lock may have. In kazoo, the contenders of a mutex, the writers of a read-write lock and the
-// candidates of an election have the same names, so only a reader reveals more. If no kind fits all of them, the error names two kinds and
-// a clue to each.
+// sub-node narrows the kinds that the lock may have. In kazoo, a contender of a mutex, a writer and a candidate have the same form of name,
+// so only a reader reveals more. If no kind fits all of them, the error names two kinds and a clue to each.
 func guess(path string, children []string, inside func(name string) ([]string, error)) (*kind.Kind, error) {
 	var fits []*kind.Kind
 	because := ""

@@ -3,7 +3,7 @@
 // times of all transactions between them.
 //
 //	known := moment.Sort(moments)        // of all nodes that were seen
-//	before := moment.After(known, zxid)   // zxid was committed before that time
+//	before := moment.After(known, zxid)   // zxid was committed before this time
 package moment
 
 import (

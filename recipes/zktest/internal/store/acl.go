@@ -123,7 +123,7 @@ func (by Caller) fixACL(rules Rules, acl []wire.ACL) ([]wire.ACL, wire.Code) {
 		return nil, wire.CodeInvalidACL
 	}
 	if slices.Equal(out, OpenACL) {
-		return OpenACL, wire.CodeOK // all nodes with the most common list share one copy of it
+		return OpenACL, wire.CodeOK // all nodes with this most common list share one copy of it
 	}
 	return out, wire.CodeOK
 }

@@ -9,5 +9,5 @@
 //	result, changes := t.Apply(store.Super, store.Stamp{Zxid: 1, Millis: now}, store.Create{Path: "/a", ACL: store.OpenACL})
 package store
 
-// op.go has operations and results. txn.go applies them: create.go and write.go with the checks of acl.go, quota.go and path.go,
-// on the data of tree.go. read.go answers clients' reads, and look.go those of tests and of the server itself.
+// op.go has operations and results. txn.go applies them: create.go and write.go with the checks of acl.go, quota.go and path.go, on the
+// data of tree.go. read.go answers clients' reads, and look.go the reads of tests and of the server itself.

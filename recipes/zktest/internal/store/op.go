@@ -30,9 +30,9 @@ type Op interface{ apply(t *txn) Result }
 // Create makes a node.
 type Create struct {
 	Path  string
-	Data  []byte // the tree keeps it, so the caller must not change it
+	Data  []byte // the tree keeps this slice, so the caller must not change it
 	ACL   []wire.ACL
-	Flags int32    // whether it is sequential, ephemeral, ... (CreateMode.fromFlag)
+	Flags int32    // whether the node is sequential, ephemeral, ... (CreateMode.fromFlag)
 	Kind  Lifetime // by the operation: Container for createContainer, Timed for createTTL, otherwise Persistent
 	TTL   int64    // milliseconds, for createTTL
 }
@@ -46,7 +46,7 @@ type Delete struct {
 // SetData replaces a node's data.
 type SetData struct {
 	Path    string
-	Data    []byte // the tree keeps it, so the caller must not change it
+	Data    []byte // the tree keeps this slice, so the caller must not change it
 	Version int32
 }
 

@@ -18,7 +18,7 @@ type Server struct {
 	Version        fmt.Stringer
 	ReadOnly       bool
 	Uptime, Tick   time.Duration
-	Address        string // host:port, "" if it does not listen
+	Address        string // host:port, "" if the server does not listen
 	Zxid           int64
 	Tree           *store.Tree
 	Received, Sent int // packets
