@@ -220,8 +220,8 @@ func (n *Pins) End() {
 // hold it.
 type declarations map[string]*Declaration
 
-// trim pushes out one declaration without a pin if there are more than limit; 0 = MaxDeclarations. It looks at only a few
-// declarations, from a random place in the map. It returns false if all of these have pins.
+// trim pushes out one declaration without a pin if there are more than the parameter limit; 0 = MaxDeclarations. It looks at only
+// a few declarations, from a random place in the map. It returns false if all of these have pins.
 func (all declarations) trim(limit int, pins map[string]int) bool {
 	if len(all) <= cmp.Or(limit, MaxDeclarations) {
 		return true

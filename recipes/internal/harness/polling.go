@@ -14,7 +14,7 @@ import (
 // A Poller calls a recipe once, and is called again and again.
 type Poller func(ctx context.Context, c *recipes.Client) (*recipes.Lease, error)
 
-// Polling is some clients that poll, and what they did.
+// Polling has clients that poll, and counts their calls and grants.
 type Polling struct {
 	Calls, Grants atomic.Int64
 	stop          context.CancelFunc

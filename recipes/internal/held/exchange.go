@@ -67,7 +67,7 @@ func (l *Use) Alone() error {
 }
 
 // swap exchanges our node for another with the same number. It repeats a try that had no effect. Its error matches ErrNotApplied
-// if the error of any try did.
+// if any try failed with that.
 func (h *Lock) swap(ctx context.Context, node func() (*znode.Node, error)) (next *znode.Node, err error) {
 	k := h.nodes[0]
 	var unapplied error // the error of the first try with ErrNotApplied

@@ -26,7 +26,7 @@ type Turns interface {
 	Granted()
 	Leaving()                                        // the lock is about to be free
 	Leave()                                          // the lock is free
-	Next() *znode.Node                               // the node to create for the next goroutine; nil if none waits, or the next one takes no place
+	Next() *znode.Node                               // the node to create for the next goroutine; nil if no goroutine waits, or the next one takes no place
 	HandOver(place *znode.Node, queue []string) bool // returns false if the goroutine has given up
 }
 
@@ -47,11 +47,11 @@ type Grant struct {
 	was *Lock // the lock that an exchange replaces; otherwise nil
 }
 
-// Lock is a grant in this process: the nodes that hold, and their watches. Several uses share one when a lock is entered again.
+// Lock is a grant in this process: the nodes that hold, and their watches. Several uses share a Lock when it is entered again.
 //
-// A Lock ends once, by finish, which cancels the contexts of its uses. Then the nodes go, and after that close passes the turn on.
-// So no goroutine of this client has to wait for the old nodes. If nodes remain, package znode goes on deleting them in the
-// background.
+// A Lock ends once, by finish, which cancels the contexts of its uses. Then the nodes are deleted, and after that close passes the
+// turn on. So no goroutine of this client has to wait for the old nodes. If nodes remain, package znode goes on deleting them in
+// the background.
 //
 //	ended by                          who deletes the nodes                             who calls close
 //	leave, the last use given back    giveBack or releaseAsync, or their goroutine; a   the same
@@ -68,7 +68,7 @@ type Lock struct {
 
 	drop  func()        // ends the hold that Session.Hold began
 	was   *Lock         // see Grant
-	known chan struct{} // closed when czxid is known; nil if it was known from the start
+	known chan struct{} // closed when czxid is known; nil if czxid was known from the start
 	runs  atomic.Int32  // the number of functions of Do that run under the lock
 	work  znode.Work    // this Lock as a znode.Work; its nodes point to this field
 
@@ -97,7 +97,7 @@ type holdState int
 
 const (
 	starting   holdState = iota // Hold has not returned; if the lock ends now, Hold cleans up
-	held                        // it has uses
+	held                        // the lock has uses
 	exchanging                  // its node is being replaced: see RWMutex.Downgrade
 	over                        // the lock has ended for good
 )
@@ -140,9 +140,9 @@ func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 	for _, k := range h.nodes {
 		k.Work.Store(&h.work)
 	}
-	paths := znode.Paths(h.nodes) // all nodes: a heartbeat finds a missing one even if its event was lost
-	// If the reply to the admitting write took longer than a lease lasts, the session makes a new proof. If the reply to that is
-	// lost, it is repeated (TestAProofThatIsLostIsMadeAgain).
+	paths := znode.Paths(h.nodes) // all nodes: a heartbeat finds a missing node even if its event was lost
+	// If the reply to the admitting write took longer than a lease lasts, the session makes a new proof. If the reply to the write
+	// of that proof is lost, the write is repeated (TestAProofThatIsLostIsMadeAgain).
 	err := retry.Do(ctx, h.owner.Session, znode.Unanswered, func() (err error) {
 		h.drop, err = h.owner.Session.Hold(ctx, h.sessionSays, paths...) // sessionSays may be called before Hold of the session returns: see starting
 		return err
@@ -188,10 +188,10 @@ func (h *Lock) begin(g *tenure, told Listener) {
 	h.tenures = append(h.tenures, g)
 }
 
-// Nodes returns the paths of the nodes that hold it.
+// Nodes returns the paths of the nodes that hold the lock.
 func (h *Lock) Nodes() []string { return znode.Paths(h.nodes) }
 
-// Session returns the nodes of the session that holds it.
+// Session returns the nodes of the session that holds the lock.
 func (h *Lock) Session() *znode.SessionNodes { return h.owner }
 
 // revoke cancels the contexts because another program wants the lock. The lock stays held until Unlock.
@@ -445,9 +445,10 @@ func AfterGrant(err error) error {
 // moment is the time for which a lock is held before its nodes are watched.
 const moment = 100 * time.Millisecond
 
-// Two things watch over a lock. The session's hold (see sessionSays) ends it by the clock, and with the session: exclusion rests on
-// that. A watch on each node reports a deletion or a revocation while the session lives. A watch costs a request, and an event when
-// the node goes. So the watches are set only after the lock has been held for a moment, or at once if the token must be read.
+// Two things watch over a lock. The session's hold (see sessionSays) ends the lock by the clock, and with the session: exclusion
+// rests on this hold. A watch on each node reports a deletion or a revocation while the session lives. A watch costs a request, and
+// an event when the node goes. So the watches are set only after the lock has been held for a moment, or at once if the token must
+// be read.
 
 // startWatching starts the watches after a moment, or at once if the token must be read. No goroutine waits for the watches: the
 // session calls a function when one fires.
@@ -522,15 +523,15 @@ const (
 	lookIsFollowed              // the next look has started
 )
 
-// look reads one of our nodes with a watch. It is called again when there is news: the node is gone, or another program revokes it.
-// The first node has the token.
+// look reads one of our nodes with a watch. It is called again when there is news: the node is gone, or another program wants the
+// lock back. The first node has the token.
 //
 // One look at each node is under way at a time. After a reconnect the session fires every watch, even one whose read has no answer
-// yet. If each call started another look, repeated breaks would double the number of looks.
+// yet. If each call of news started another look, repeated breaks would double the number of looks.
 func (h *Lock) look(round, i int) {
 	var phase atomic.Int32
-	// A release deletes the node, and stops the watching when that is confirmed. When the event of that deletion comes, the lock is
-	// over already, so no look starts (see isWatched).
+	// A release deletes the node, and stops the watching when the deletion is confirmed. When the event of that deletion comes, the
+	// lock is over already, so no look starts (see isWatched).
 	news := func() {
 		if !phase.CompareAndSwap(lookReads, lookReadsAgain) && phase.CompareAndSwap(lookIsOver, lookIsFollowed) && h.stillWatches(round) {
 			h.owner.Spawn(func() { h.look(round, i) })

@@ -23,7 +23,7 @@ type Use struct {
 	state    useState
 	ctx      context.Context // nil until a caller asks for it
 	cancel   context.CancelCauseFunc
-	why      error     // why the use ended before the lock did; nil if it did not
+	why      error     // why the use ended before its lock; nil if it did not end earlier
 	released time.Time // when the use was given back
 	became   *Use      // the use for which this use was exchanged; nil if there is none
 }
@@ -32,8 +32,8 @@ type Use struct {
 type useState int
 
 const (
-	used      useState = iota // it is held while its lock is held
-	released                  // its owner has given it back
+	used      useState = iota // the use is held while its lock is held
+	released                  // its owner has given the use back
 	exchanged                 // Unlock gives back the use in became
 )
 
@@ -93,7 +93,7 @@ func (l *Use) end(why error) {
 	}
 }
 
-// endIfOverdue ends the lock if the session is lost by the clock, and reports whether it is.
+// endIfOverdue ends the lock if the session is lost by the clock, and reports whether the session is lost.
 func (h *Lock) endIfOverdue() bool {
 	if time.Now().Before(h.owner.Session.Deadline()) || h.owner.Session.State() != session.StateLost {
 		return false

@@ -78,7 +78,7 @@ type Call struct {
 	start   time.Time
 	caller  caller
 	Wait    context.Context    // the caller's context with the bound of the wait
-	done    context.CancelFunc // ends Wait; nil if Wait is the caller's context
+	done    context.CancelFunc // ends the context Wait; nil if that is the caller's context
 
 	one    [1]Member // the array behind members when the call takes one lock
 	ticket turn.Ticket[Handover]
@@ -542,7 +542,7 @@ type Subject struct {
 // SubjectOf returns the subject of a use.
 func SubjectOf(u *held.Use) *Subject { return u.H.Of.(*Subject) }
 
-// Path returns the lock's path; for a multi-lock, those of all its members.
+// Path returns the lock's path; for a multi-lock, the paths of all its members.
 func (s *Subject) Path() string { return s.path }
 
 // Has reports whether the key is that of the lock, or of a member.

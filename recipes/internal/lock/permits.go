@@ -202,8 +202,8 @@ func (a *Call) heldBy(t *wait.Opened, line, waiting []kind.Contender) error {
 	return a.Held(t)
 }
 
-// crowd is shared by the calls of one client that ask for permits of one semaphore directly. Each call creates its own permits,
-// and then needs a listing. A thousand calls that each listed a thousand permits would read a million names. So a bounded number
+// crowd is shared by the calls of one client that ask for permits of one semaphore directly. Each call creates its own permits, and
+// then needs a listing. A thousand calls that each listed a thousand permits would read a million names. So a bounded number of calls
 // ask at a time, and most of them share listings.
 type crowd struct {
 	asking chan struct{} // has a token for each call that asks

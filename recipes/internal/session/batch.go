@@ -223,8 +223,8 @@ func (q *callQueue) push(c *call) {
 }
 
 // pop removes the first call. An empty queue keeps no pointer to the call: its answer may be large, and the next call may come
-// much later. A removed call has no pointer to the next one, because a caller that keeps one Reply would keep all later ones in
-// memory.
+// much later. A removed call has no pointer to the next call, because a caller that keeps one Reply would keep all later Replies
+// in memory.
 func (q *callQueue) pop() {
 	c := q.first
 	if q.first, c.next = c.next, nil; q.first == nil {

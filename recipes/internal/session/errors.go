@@ -16,7 +16,7 @@ import (
 
 // The sentinels of the session and its operations. Test with errors.Is: they always arrive wrapped in a text that says what
 // happened, where, and what to do next. ZooKeeper's own errors keep go-zookeeper's sentinels (zk.ErrNoNode, zk.ErrBadVersion...).
-// Package recipes explains those that programs see; its ErrSessionLost is ErrLost.
+// Package recipes explains the sentinels that programs see; its ErrSessionLost is ErrLost.
 var (
 	ErrClosed = errors.New("recipes: client closed")
 	ErrLost   = errors.New("recipes: session lost")
@@ -108,8 +108,8 @@ func (s *Session) newOpError(o *op, outcome Outcome, err error) *OpError {
 	if outcome != OutcomeDefinite { // after an answer, even an error, there is no reason to suspect the session
 		s.look() // on a machine that has just resumed, no timer has run yet
 	}
-	// If the session is over, that says more than the end of the connection. But it replaces neither a server's definite
-	// answer nor the fact that the caller gave up. The outcome stays the same, whichever error is returned.
+	// If the session is over, that says more than the end of the connection. But the end of the session replaces neither a
+	// server's definite answer nor the fact that the caller gave up. The outcome stays the same, whichever error is returned.
 	if lost := s.Err(); lost != nil && !errors.Is(err, ErrLost) && !errors.Is(err, context.Canceled) &&
 		!errors.Is(err, context.DeadlineExceeded) && (outcome != OutcomeDefinite || errors.Is(err, zk.ErrSessionExpired)) {
 		err = s.whyLost()

@@ -42,9 +42,9 @@ func checkAuth(auth []Auth) ([]Auth, error) {
 }
 
 // Identities returns the identities of this session on the servers, as far as a client can know them: world:anyone, the name of
-// Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. Others are missing, because only a
-// server knows them (ip, the schemes of plugins). A certificate that tls.Config.GetClientCertificate chooses is missing too: the
-// choice depends on a server's request. Callers use it to check that an access list will not lock them out.
+// Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. Other identities are missing,
+// because only a server knows them (ip, the schemes of plugins). A certificate that tls.Config.GetClientCertificate chooses is
+// missing too: the choice depends on a server's request. Callers use it to check that an access list will not lock them out.
 func (s *Session) Identities() []Identity {
 	all := []Identity{{"world", "anyone"}}
 	if login := s.client.cfg.SASL; login != nil {

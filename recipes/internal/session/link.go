@@ -278,8 +278,8 @@ func (l *link) readFrame() ([]byte, error) {
 	return frame, nil
 }
 
-// reply handles a frame: it first takes from it what the session's clock needs, and then completes the call that waits for it.
-// So when a create returns, the proof of its commit is in place for the Hold that follows.
+// reply handles a frame: it first takes from the frame what the session's clock needs, and then completes the call that waits for it. So
+// when a create returns, the proof of its commit is in place for the Hold that follows.
 func (l *link) reply(body []byte) error {
 	b := wire.Decoder{B: body}
 	xid, r := b.Int32(), wire.Reply{Zxid: b.Int64(), Code: b.Int32()}
@@ -515,8 +515,8 @@ func (l *link) flush(frames []byte) {
 	}
 }
 
-// isLeaving reports whether only closeSession still counts. A ping after it may fail because the connection has ended. The answer
-// is not lost by that: the reading goroutine finds the answer, or the end.
+// isLeaving reports whether only closeSession still counts. A ping after closeSession may fail because the connection has ended. The
+// answer to closeSession is not lost by that: the reading goroutine finds the answer, or the end.
 func (l *link) isLeaving() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -87,7 +87,7 @@ type Session struct {
 	linked   chan struct{} // closed while link is set
 	down     time.Time     // when the last link ended
 	links    int           // number of links so far
-	refusal  error         // why a login was refused; see turnedAway
+	refusal  error         // why a login was refused, or that the server is a Keeper; see turnedAway
 	answered clock.Stamp   // send time of the newest frame that was answered
 	proof    proof
 	slept    time.Duration // the machine's sleep, as last read
@@ -144,14 +144,14 @@ func (s *Session) Stats() (x Stats) {
 
 // Stats is the present activity of a session.
 type Stats struct {
-	Server      string   // the address it is, or was last, connected to
+	Server      string   // the address that the session is connected to, or was last
 	Connections int      // the number of connections made so far
 	Requests    int      // the number of requests that no server has answered yet
 	Holds       int      // the number of paths held
 	Watches     []string // the nodes of Watches that are neither closed nor stopped, in no order
 }
 
-// State returns the session's state. It reads the clock: after a suspension it returns StateLost before any timer has run.
+// State returns the session's state. It reads the clock: after a suspension of the machine it returns StateLost before any timer has run.
 func (s *Session) State() State {
 	s.mu.Lock()
 	if now, x := s.readClock(), s.schedule(); s.state == StateActive && now.Before(x.doubt) && now.Before(x.lost) {
@@ -165,7 +165,7 @@ func (s *Session) State() State {
 	return s.state
 }
 
-// Done returns a channel that is closed when the session is lost, and all that held something have been told.
+// Done returns a channel that is closed when the session is lost, and all holders have been told.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
 // Err returns nil while the session lives; then an error that wraps ErrLost and the cause: errExpired, ErrClosed, ErrAuth or
@@ -229,8 +229,8 @@ func (s *Session) trace(what EventType, took time.Duration, err error) {
 	}
 }
 
-// lose ends the session, once. It calls the callbacks of all holds (onLoss of Hold) before it returns, before any operation fails because
-// of the loss, and before it tells the servers. It waits only for the callbacks.
+// lose ends the session, once. It first calls the callbacks of all holds (onLoss of Hold): before it returns, before any operation fails
+// because of the loss, and before it tells the servers. It waits only for the callbacks.
 //
 // If something is held, it does not tell the servers, because the work under the lost lease has perhaps not ended yet: see CloseLost. If
 // the client was closed, it tells them in any case.
@@ -663,13 +663,13 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 		over := ctx.Done()
 		select {
 		case <-d.done:
-			over = nil // the result of the attempt says more than the end of the last session
+			over = nil // the result of the attempt says more than the end of ctx
 		default:
 		}
 		select {
 		case <-d.done:
-			// The attempt has its own bound (ConnectTimeout), the caller has another. A caller that can wait longer gets
-			// another attempt when no server was reachable, but not when one refused.
+			// The attempt has its own bound (ConnectTimeout), the caller has another. A caller that can wait longer gets another attempt
+			// when no server was reachable, but not when a server refused.
 			switch {
 			case d.err == nil:
 				return d.session, nil
@@ -691,8 +691,8 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	}
 }
 
-// SetServers replaces Config.Servers, for the present session and for those to come. A session that is connected to a server that
-// the new list does not name leaves it: see link.retire. An error means that the list is wrong, and nothing has changed.
+// SetServers replaces Config.Servers, for the present session and for later sessions. A session that is connected to a server that the new
+// list does not name leaves it: see link.retire. An error means that the list is wrong, and nothing has changed.
 func (c *Client) SetServers(list []string) error {
 	names, err := servers.Parse(list)
 	if err != nil {
@@ -716,7 +716,7 @@ func (c *Client) Newest() *Session {
 // client is closed it returns neither.
 func (c *Client) current() (*Session, *dialling) {
 	newest := c.Newest()
-	// Without mu: State may find the loss, and then makes the calls given to Session.Hold.
+	// Without mu: State may find the loss, and then calls the functions given to Session.Hold.
 	lost := newest == nil || newest.State() == StateLost
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -735,7 +735,8 @@ func (c *Client) current() (*Session, *dialling) {
 	return nil, c.dialing
 }
 
-// redial dials the next session. It does not run under the ctx of the first caller: others that wait for it may have more time.
+// redial dials the next session. It does not run under the ctx of the first caller: other callers that wait for the attempt may have more
+// time.
 func (c *Client) redial(d *dialling, old *Session) {
 	defer c.running.Done()
 	<-old.joined // the old connection is gone before the new one is made
@@ -751,8 +752,8 @@ func (c *Client) redial(d *dialling, old *Session) {
 	close(d.done)
 }
 
-// Close ends the client. It loses the session with ErrClosed, which calls the callbacks given to Session.Hold, closes the session on the
-// servers, and joins every goroutine but that of a Dialer that ignores its context. recipes.Client.Close documents errors and times.
+// Close ends the client. It loses the session with ErrClosed, which calls the callbacks given to Session.Hold, and closes the session on
+// the servers. It joins every goroutine but that of a Dialer that ignores its context. recipes.Client.Close says more.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	again := c.live.Err() != nil

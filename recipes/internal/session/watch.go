@@ -120,8 +120,8 @@ func (s *Session) fire(watches *Watch, t zk.EventType) {
 // watch or an access list hides the node. On any error, including zk.ErrNoNode, the watch is nil and nothing is left behind. All callers
 // share one server-side watch per path.
 //
-// If call is not nil, it is called once instead of closing C. The reading goroutine may call it, also before GetCalled returns,
-// so call must return at once. After Stop it may still be called once.
+// If the function call is not nil, it is called once instead of closing C. The reading goroutine may call it, also before GetCalled
+// returns, so call must return at once. After Stop it may still be called once.
 func (s *Session) GetCalled(ctx context.Context, path string, call func()) ([]byte, *zk.Stat, *Watch, error) {
 	r, w, err := s.readWatched(ctx, read(wire.OpGetData, path), call)
 	return r.Data, r.Stat, w, err

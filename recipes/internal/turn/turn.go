@@ -11,7 +11,7 @@
 //	  └──────────────────▲
 //
 // A set of locks takes its turns at one moment: all, or none. It has no turn while it waits. With a turn, a waiting set could
-// block itself. A goroutine that holds one of the set's locks, and wants another of them, could wait for the set, while the set
+// block itself. A goroutine that holds one of the set's locks could want another of them, and wait for the set, while the set
 // waits for that goroutine. So single callers overtake a set that cannot go on yet. A turn is Free while only such sets wait.
 package turn
 
@@ -102,9 +102,9 @@ type Member struct {
 }
 
 // Enter waits for the turns of a set of locks, and takes all of them at one moment. The parameter single is true for a call that
-// wants one lock, which also accepts a place. If ctx ends first, Enter returns the contender in the way as obstacle, with Ended
-// set, and the index of its lock in set as member. A try returns obstacle at once if a contender is in the way, unless that
-// contender only deletes its nodes. If report is not nil, Enter calls it once before it waits, with a mutex held.
+// wants one lock, which also accepts a place. If ctx ends first, Enter returns the contender in the way as obstacle, whose field
+// Ended is true. The result member is the index of that contender's lock. A try returns obstacle at once if a contender is in the
+// way, unless that contender only deletes its nodes. If report is not nil, Enter calls it before it waits, with a mutex held.
 func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool, report func(member int, ahead *Ahead)) (place *Place, member int, obstacle *Ahead) {
 	t.mu.Lock()
 	var first *queue[Place]
@@ -205,7 +205,7 @@ func (t *Turns[Place]) begin(key Key, id string, state State) {
 	}
 }
 
-// Ticket has the turns of one call: one, those of a set, or none.
+// Ticket has the turns of one call: one turn, the turns of a set, or none.
 type Ticket[Place any] struct {
 	Turns *Turns[Place]
 	Set   []Member

@@ -6,10 +6,11 @@
 //	grant, err := w.Reach(ctx, listings)
 //
 // [Opened] is a lock whose declaration is read. A [Place] has the nodes of a call in one queue, and a [Verdict] is what a listing
-// says about them. A waiter watches its predecessor and, in a short queue, the contender ahead of the predecessor. So the release
-// of a mutex sends events to at most two waiters: the next holder, and the waiter behind the next holder. The method prove of a
-// waiter makes its [Grant]; the comment there is the proof of exclusion. Package lock makes the Grants of direct permits and of
-// sets: see atOnce and confirm there.
+// says about them. A place can be inherited: another goroutine of this client, the owner of the turn before us, created it. A
+// waiter watches its predecessor and, in a short queue, the contender ahead of the predecessor. So the release of a mutex sends
+// events to at most two waiters: the next holder, and the waiter behind the next holder. The method prove of a waiter makes its
+// [Grant]; the comment there is the proof of exclusion. Package lock makes the Grants of direct permits and of sets: see atOnce
+// and confirm there.
 //
 // A call for permits of a semaphore goes this way:
 //

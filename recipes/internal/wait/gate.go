@@ -19,9 +19,9 @@ import (
 //
 // Callers that poll cannot keep the first waiter waiting for ever. With L declared permits it waits for at most 2L releases,
 // and each waiter behind it for 2L more:
-//  1. serve counts only the permits that existed when our node became the first (known). No other client takes permits through
-//     the gate meanwhile. A client that creates permits directly finds our place in its listing and withdraws the permits. So
-//     at most L of the counted permits are held.
+//  1. serve counts only the permits that existed when our node became the first (the map known). No other client takes permits
+//     through the gate meanwhile. A client that creates permits directly finds our place in its listing and withdraws the
+//     permits. So at most L of the counted permits are held.
 //  2. After take, our permits wait for older permits that other clients created directly. A client that saw our place at the
 //     gate withdraws its permits. Permits stay only if their client listed the gate after our transaction had deleted our
 //     place. Of the permits that stay, at most L are granted.
@@ -56,8 +56,8 @@ func (w *waiter) serve(ctx context.Context) (Grant, error) {
 			}
 			continue
 		}
-		// line is not empty: a call that does not fit without permits ahead wants more than the limit, and Possible has refused
-		// it.
+		// line is not empty: without permits ahead, only a call for more than the limit does not fit, and Possible refuses
+		// that.
 		if err = w.mayWait(permits, &Verdict{Position: len(line), first: &line[0]}); err == nil {
 			w.identify(ctx)
 			_, err = w.Next(ctx, change)

@@ -77,7 +77,7 @@ func (w *waiter) wait(ctx context.Context, lists [][]string) (Grant, error) {
 
 // Grant has the places whose admission is proven. held.Hold makes a lock of a Grant.
 type Grant struct {
-	Entries []*Place // one place, or those of a set
+	Entries []*Place // one place, or the places of a set
 	Czxid   int64    // the czxid of the node; 0 if the node has not been read
 }
 
@@ -285,7 +285,7 @@ func (w *waiter) aliveByHeartbeat() bool {
 func (w *waiter) confirm(ctx context.Context) (marked bool, err error) {
 	k, own := w.Node(), &w.own
 	// A transaction that checks our node proves as much as a write into it, and wakes no waiter. We write if the node must get our ID. In a
-	// queue with marks we also write if the queue is long, for permits, or if our node is hidden, because a check needs READ.
+	// queue with marks we also write if the queue is long, for permits, or if our node is hidden: a check needs READ.
 	mark, named := w.In.Marked && (w.queueIsLong() || w.AmongPermits() || own.Hidden) || !w.hasOurID(), k.ID
 	err = retry.Do(ctx, w.Owner.Session, znode.Unanswered, func() error {
 		for {

@@ -324,7 +324,7 @@ type SessionNodes struct {
 	timers map[*time.Timer]struct{} // see runAfter
 }
 
-// Begin notes that s is the newest session; the one before it is lost.
+// Begin notes that s is the newest session; the session before it is lost.
 func (st *ClientNodes) Begin(s *session.Session) *SessionNodes {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -349,8 +349,8 @@ func (st *ClientNodes) workEnded(lost *SessionNodes) {
 	}
 }
 
-// Clearing starts the deletion of the idle contenders of lost sessions by e, unless it is under way. It returns a channel that is closed
-// when they are deleted or e is lost; nil if there are no such sessions.
+// Clearing makes e delete the contenders of lost sessions that have no work under them, unless that is under way. It returns a channel
+// that is closed when they are deleted or e is lost; nil if there is nothing to delete.
 func (st *ClientNodes) Clearing(e *SessionNodes) <-chan struct{} {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package clock measures time including the time a machine was suspended: Go's monotonic clock stops then, and the servers'
-// clocks do not. It also has the times of a session, as fractions of its timeout.
+// Package clock measures time including the time a machine was suspended: Go's monotonic clock stops then, and the servers' clocks go
+// on. It also has the times of a session, as fractions of its timeout.
 //
 //	sent := c.Now()
 //	deadline := sent.After(clock.Lease.Of(timeout), c.Slept(time.Now()))
@@ -7,9 +7,9 @@ package clock
 
 import "time"
 
-// Stamp is a moment, with the time the machine had been suspended by then. Go's monotonic clock stands still while the
-// machine is suspended (golang/go#24595); a server's clock does not. So an age is the monotonic difference plus the time
-// suspended in between, here called sleep.
+// Stamp is a moment, with the time the machine had been suspended by then. Go's monotonic clock stands still while the machine is
+// suspended (golang/go#24595); a server's clock goes on. So an age is the monotonic difference plus the time suspended in between, here
+// called sleep.
 type Stamp struct {
 	At    time.Time
 	Slept time.Duration
