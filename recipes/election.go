@@ -162,8 +162,8 @@ func (e *Election) leader(ctx context.Context) (leader Contender, s *session.Ses
 }
 
 // follow watches the node of the first of the candidates listed. It watches the list of candidates if there is no candidate, or
-// if the servers do not let us read that node: then we know only the candidate's name. If both the watch and the error are nil,
-// the list has changed.
+// if the servers do not let us read that node. In the second case we know only the candidate's name. If both the watch and the
+// error are nil, the list has changed.
 func (e *Election) follow(ctx context.Context, s *session.Session, children []string) (Contender, *session.Watch, error) {
 	var leader Contender
 	if line, _ := kind.SortContenders(children); len(line) > 0 {

@@ -30,9 +30,9 @@ func (l *Lease) Path() string { return l.u.H.Of.Path() }
 // Node returns the path of the node that holds the lock; for several permits, the path of the first.
 func (l *Lease) Node() string { return l.u.H.Nodes()[0] }
 
-// Token is the fencing token: larger for every later exclusive grant of this lock, across sessions, restarts and a lock node that
-// was deleted and created again. It is the czxid of the node that holds the lock, so any program can check it. A store that
-// remembers the largest token it has seen and refuses smaller ones never obeys a stale holder.
+// Token is the fencing token. Each later exclusive grant of this lock has a larger one, across sessions and restarts, and even if
+// the lock node was deleted and created again. It is the czxid of the node that holds the lock, so any program can check it. A
+// store that remembers the largest token it has seen and refuses smaller ones never obeys a stale holder.
 //
 // The reply to the create contains the token. If that reply was lost, the token is read after the grant, and Token waits for
 // that: one round trip at most. Token returns 0, which is no valid token, if the lease ended first. It also returns 0 if the ACL
@@ -82,7 +82,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 	return l.u.Unlock(ctx)
 }
 
-// Release gives the lock back as Unlock does, but waits for no answer: it ends the lease, sends the request that deletes the
+// Release gives the lock back as Unlock does, but waits for no answer. It ends the lease, sends the request that deletes the
 // lease's node, and returns. It is for programs that hold one lock at a time, and many in a row. The client's next request
 // follows the delete on the same connection. So each lock costs one round trip, and the servers commit the delete and the next
 // create together.

@@ -61,10 +61,10 @@ func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, stat *
 	return s.ahead.GetACL(ctx, path)
 }
 
-// GetW is Get plus a watch: the channel changed is closed if the node should be read again. The reason may be that the node was
-// changed or deleted, the connection was re-established (events may be lost), the session was lost, or ctx has ended. No change
-// after the read is missed, unless the server forgets the watch or an access list hides the node. A closed channel does not prove
-// that the node has changed. On any error, including zk.ErrNoNode, changed is nil and nothing is left behind.
+// GetW is Get plus a watch: the channel changed is closed if the node should be read again. Perhaps the node was changed or
+// deleted, the connection was re-established (events may be lost), the session was lost, or ctx has ended. No change after the
+// read is missed, unless the server forgets the watch or an access list hides the node. A closed channel does not prove that the
+// node has changed. On any error, including zk.ErrNoNode, changed is nil and nothing is left behind.
 func (s *Session) GetW(ctx context.Context, path string) (data []byte, stat *zk.Stat, changed <-chan struct{}, err error) {
 	watched, call := context.WithCancel(ctx)
 	data, stat, w, err := s.ahead.GetCalled(ctx, path, call)

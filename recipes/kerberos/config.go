@@ -36,8 +36,9 @@ type Config struct {
 	// Otherwise, as in ZooKeeper, the host is the address's name in DNS, if that name resolves to the same address.
 	AsConfigured bool
 
-	// RemoveHost and RemoveRealm say that the servers remove the host or the realm from a name before they compare it with access
-	// lists (kerberos.removeHostFromPrincipal, kerberos.removeRealmFromPrincipal in their zoo.cfg). See [Login.Identity].
+	// RemoveHost and RemoveRealm say that the servers remove the host or the realm from a name before they compare the name with
+	// access lists. In zoo.cfg these are kerberos.removeHostFromPrincipal and kerberos.removeRealmFromPrincipal. See
+	// [Login.Identity].
 	RemoveHost, RemoveRealm bool
 
 	// Logger is told of tickets that cannot be renewed while the present tickets are still valid; nil means no messages.

@@ -38,7 +38,7 @@ type tickets struct {
 	services map[spn]*ticket
 }
 
-// flight is a ticket that is being obtained, for all callers that wait for it. gokrb5 obeys no context, so a flight outlives
+// A flight obtains one ticket, for all callers that wait for that ticket. gokrb5 obeys no context, so a flight goes on after
 // callers whose time is up. The next caller finds the ticket.
 type flight struct {
 	done chan struct{}

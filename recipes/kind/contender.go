@@ -95,7 +95,7 @@ func parseSeq(s string) (int32, bool) {
 }
 
 // SortContenders splits child names into the queue, in order, and the rest. Never change the order: two clients that sort
-// differently would both hold the lock, and clients of older versions, Curator and kazoo sort the same queue.
+// differently would both hold the lock. Clients of older versions, of Curator and of kazoo sort the same queue.
 //
 // Numbers wrap at 2^31, so the queue is an arc of a circle; it begins after the widest gap. As long as the queue spans fewer than
 // 2^31 numbers, this is the order of serial arithmetic (RFC 1982), which compares two numbers at a time. Beyond that span serial

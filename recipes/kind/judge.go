@@ -17,7 +17,7 @@ type Verdict struct {
 
 // Judge finds the holders by the kind's own rule. A contender also keeps a permit that it was granted before the number of
 // permits was lowered. The parameter lines has the contenders of each queue, sorted by [SortContenders], without contenders that
-// have gone. nil params mean that nothing is declared: then the number of permits is not known, and each contender with a permit
+// have gone. If params is nil, nothing is declared. Then the number of permits is not known, and each contender with a permit
 // holds.
 func (k *Kind) Judge(params Params, lines [][]Seen) [][]Verdict {
 	gated := map[int64]bool{} // sessions with a contender at the gate (see [Queue])

@@ -279,8 +279,8 @@ func decodeSpec(p Params, spec map[string]json.RawMessage) (map[string]json.RawM
 	return spec, nil
 }
 
-// Carry copies into p, from the payload found at the node, the fields that no declaration contains: how the node was made, and
-// the fields that this version does not know. An update without Carry would drop what a newer version wrote.
+// Carry copies from live, the payload found at the node, what no declaration contains: how the node was made, and the fields that
+// this version does not know. An update without Carry would drop what a newer version wrote.
 func (p *Payload) Carry(live *Payload) {
 	p.Unknown, p.Made = live.Unknown, live.Made
 	p.CarrySince(live)

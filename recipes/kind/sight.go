@@ -94,8 +94,8 @@ func (s Sight) Who() string {
 	return text
 }
 
-// Line is the whole text: the name, the host and process, the address, since when, and the connection or the time when its place
-// will be free.
+// Line is the whole text: the name and the details. These are host and process, address, since when, and the connection or the
+// time when the place will be free.
 func (s Sight) Line() string { return s.Who() + ", " + s.Details() }
 
 // Details are the line without the name.

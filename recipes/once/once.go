@@ -22,18 +22,18 @@ import (
 //
 // A client that starts a slot holds the job's lock, so one run is under way at a time. The client writes the slot into the job's
 // record, in a transaction that fails if the record has changed or the lock is lost. The record, and no clock, decides which
-// slots were started. With success = "start", which is the default, a slot is started at most once: if the client that started it
-// dies, the work is not finished. With success = "end" other clients start the slot again, with a larger token, until a run has
+// slots were started. With success = "start", the default, a slot is started at most once. If the client that started it dies,
+// the work is not finished. With success = "end" other clients start the slot again, with a larger token, until a run has
 // succeeded. At most one success is recorded. But a holder that lost the lock without stopping may finish the work a second time,
 // unless its store refuses old tokens.
 //
 // Clocks only say when to try. A slot is not started more than 30 s before its instant, by the clock of the ensemble. The stat of
 // the client's own node in the queue shows that clock. A client with a fast clock waits. A client with a slow clock starts late,
 // if no other client has started. No client starts a slot whose instant is more than catch_up ago, by the ensemble's time of the
-// start. Only a slot that the program names may be older. So a slot of the schedule is missed only if the clock of every live
-// client is at least catch_up slow, or if a run of another slot takes too long. A client that waits for an instant looks at its
-// clock again every minute, so a clock may be set at any time. Only a wait for the job's lock can be longer. clock.go lists each
-// wait; docs/once.md says the rest.
+// start. Only a slot that the program names may be older. So a slot of the schedule is missed in two cases only. The clock of
+// every live client is at least catch_up slow, or a run of another slot takes too long. A client that waits for an instant looks
+// at its clock again every minute, so a clock may be set at any time. Only a wait for the job's lock can be longer. clock.go
+// lists each wait; docs/once.md says the rest.
 type Once struct {
 	c    *recipes.Client
 	path string
@@ -56,7 +56,7 @@ var (
 	// ErrSlotTooOld: the slot sorts before the recorded ones, so it may have been run. Or its instant is before the job was
 	// declared. Or its instant is more than catch_up ago, and the program has not named the slot. The slot is not run.
 	ErrSlotTooOld = errors.New("recipes: slot too old")
-	// ErrNoSlot: the job has no such slot: its instant is not in the schedule, or its name is empty, longer than 128 bytes, or not
+	// ErrNoSlot: the job has no such slot. The instant is not in the schedule, or the name is empty, longer than 128 bytes, or not
 	// printable.
 	ErrNoSlot = errors.New("recipes: no such slot")
 )

@@ -21,8 +21,8 @@ import (
 // again itself.
 //
 // Run goes on after a lost session, while servers cannot be reached, and while an apply drains the job. It returns ctx's error,
-// or an error that does not pass by waiting: recipes.ErrNotProvisioned, ErrKindMismatch, ErrNoSlot if the job has no schedule,
-// and other errors for which recipes.Retryable is false.
+// or an error that does not pass by waiting. These are recipes.ErrNotProvisioned, ErrKindMismatch, ErrNoSlot (the job has no
+// schedule), and others for which recipes.Retryable is false.
 func (o *Once) Run(ctx context.Context, fn func(ctx context.Context, slot time.Time, l *recipes.Lease) error) error {
 	settled := time.Time{} // this client has finished with all slots up to this instant
 	now := &clock{now: o.c.Now}

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Schedule is a set of instants: those whose wall-clock time in a zone matches five sets, of minutes, hours, days of the month, months and
-// days of the week.
+// Schedule is a set of instants. The wall-clock time of each instant in a zone matches five sets: minutes, hours, days of the
+// month, months and days of the week.
 //
 // When a zone puts its clock forward, the times that it skips are no instants, so nothing is due then. When it puts the clock back, a time
 // that it shows twice is two instants.
@@ -50,9 +50,10 @@ func steps(i, by int) (set uint64) {
 	return set
 }
 
-// ScheduleText is the canonical form of a schedule. It has five fields as in cron, each "*" or its values in ascending order with commas
-// between them, such as "0 3 * * 1,2,3,4,5". A field of days may be a step, such as "*/2", if the other field of days is not "*": cron then
-// treats a step differently from a list. Bit n of a field stands for the value n, and the highest bit for "*" or a step over it.
+// ScheduleText is the canonical form of a schedule. It has five fields as in cron, each "*" or its values in ascending order with
+// commas between them, such as "0 3 * * 1,2,3,4,5". A field of days may be a step, such as "*/2", if the other field of days is
+// not "*". Then cron treats a step differently from a list. Bit n of a field stands for the value n, and the highest bit for "*"
+// or a step over it.
 func ScheduleText(fields [5]uint64) string {
 	var text [5]string
 	for i, f := range scheduleFields {
