@@ -62,7 +62,8 @@ type Run struct {
 	desired, live *plan.Tree
 }
 
-// Begin takes the apply lock of desired's stack, and then reads what exists. No other apply can change it until Apply ends.
+// Begin takes the apply lock of desired's stack, and then reads what exists. While the lock is held, no other apply can change what
+// exists. Apply or Close releases the lock.
 //
 // A stack that was never applied has no lock yet, and nothing is created before a plan is approved. After the approval, Apply
 // creates the lock and takes it. If another apply was first, Apply returns a [*failure.StaleError].
@@ -117,8 +118,9 @@ func (r *Run) lockFirst() error {
 	return nil
 }
 
-// Context is derived from the context of Begin. Ask for approval under it. It also ends with Apply, with Close, and when the lock
-// is lost; then its cause says why.
+// Context is the context under which to ask for approval. If Begin took the apply lock, it is derived from the context of Begin. It
+// then also ends with Apply, with Close, and when the lock is lost, with the loss as its cause. For a stack that was never applied,
+// it is the context of Begin itself.
 func (r *Run) Context() context.Context { return r.ctx }
 
 // Live is what Begin read. It must not be changed.

@@ -24,10 +24,10 @@
 // applied. If a transaction ends the connection, the apply sends a harmless request of the same length. The transaction counts as
 // too long only if this request also ends the connection, while servers answer short ones.
 //
-// A transaction is sent only if every node that the plan relied on is unchanged. It is fenced: its first operation checks the
-// apply lock, so a program that was paused past its session commits nothing. If the reply is lost, the apply never guesses. It
-// reads the apply id in the record. Every destroy raises the data version of the apply lock. If there was no record to delete, the
-// apply reads this version.
+// A transaction is sent only if every node that the plan relied on is unchanged. It is fenced: its first operation checks the apply
+// lock, so a program that was paused past its session commits nothing. If the reply is lost, the apply never guesses. It reads the
+// apply id in the record. Every destroy raises the data version of the apply lock. A destroy that had no record to delete learns
+// its outcome from this version.
 //
 // An apply writes only nodes with this stack's marker, except the nodes that it imports, those of a family's keys, and the tool's
 // own. The tool's own nodes are .locktree, its contents, the root and created nodes above it. If others made the root, the apply

@@ -48,8 +48,8 @@ type Change struct {
 	// Former is the node of the lock at PreviousPath.
 	Former *Node `json:"-"`
 	// Missing is the outermost part of a deleted node's address that the configuration does not declare. A moved lock may take the
-	// path of an old lock that is no longer declared. Then a plan also shows the deletion of the old lock. Leaves is the Reason of
-	// that deletion, and Missing is a part of the old lock's address.
+	// path of an old lock that is no longer declared. Then a plan also shows the deletion of the old lock. In the change of such a
+	// moved lock, Leaves is the Reason of the old lock's deletion, and Missing is part of the old lock's address.
 	Missing Addr   `json:"-"`
 	Leaves  Reason `json:"-"`
 	// FormerLists are the access lists that the apply replaces by After.Payload.ChildACL on the nodes of a family's keys; nil for

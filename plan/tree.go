@@ -240,8 +240,8 @@ func NewTree(stack, root string) *Draft {
 	return &Draft{&Tree{Stack: stack, Root: root}, map[Addr]*Node{}}
 }
 
-// Add declares a namespace or a lock, at an address such as namespace.payments.mutex.ledger. The namespaces around it are
-// declared before.
+// Add declares a namespace or a lock, at an address such as namespace.payments.mutex.ledger. Declare the namespaces around it
+// first.
 //
 // From n, Add takes what addr and params do not tell: ACL, and optionally Origin, AllowWorld, AllowLockout, Payload.Protect and
 // Payload.ChildACL. The znode is named by the last name of the address, with "-KEY" if it has a key; n.Path may give it another

@@ -129,8 +129,8 @@ func (k *Report) keys(ctx context.Context, c *recipes.Client, path string, p *ki
 }
 
 // checkDeclared checks all locks and the connection's rights by its declared role. An administrator needs the rights of an apply:
-// on the root READ, CREATE and DELETE, on the tool's own nodes all, and on declared nodes those of access.Need. A reader needs
-// READ.
+// READ, CREATE and DELETE on the root, all rights on the tool's own nodes, and those of access.Need on declared nodes. A reader
+// needs READ.
 func checkDeclared(ctx context.Context, c *recipes.Client, declared *plan.Tree, _ int) (*Report, error) {
 	who, admin := standing(c, declared.Intent.Access)
 	out := &Report{Locks: []check.Condition{who}}

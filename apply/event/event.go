@@ -109,7 +109,8 @@ type Result struct {
 	ApplyID    string // "" when there was nothing to do
 	Counts     plan.Counts
 	Ops, Bytes int // of all transactions, without the fencing checks and the history
-	// Transactions is how many there were; 1 unless the plan has batches.
+	// Transactions is how many were committed: 0 if there was nothing to commit, and usually 1. There are more if the plan has
+	// batches, or if the servers refused a transaction as too long.
 	Transactions int
 	ACLs         int // access lists set after the transactions
 	Outputs      []plan.Output

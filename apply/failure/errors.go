@@ -22,7 +22,7 @@ import (
 const (
 	// NothingWritten ends each error that leaves ZooKeeper as it was.
 	NothingWritten = "Nothing was written."
-	// LookAgain is the next step after a change by others that a new plan shows.
+	// LookAgain is the advice to make a new plan, which shows what is in ZooKeeper now.
 	LookAgain = `Run "locktree plan" to see what is there now.`
 	planAgain = `Run "locktree plan" to see what is there now, and apply that plan.`
 )
@@ -213,8 +213,8 @@ func (e *ConflictError) Explain() explain.Explanation {
 
 // TooLargeError: the transaction is larger than a ZooKeeper server accepts, and cannot be cut because it contains one change. The
 // field Refused means that it was sent. The servers ended the connection each time, and did so for harmless requests of the same
-// length, while they answered short ones. Their jute.maxbuffer is lower than ZooKeeper's default, with which servers accept a
-// transaction of Limit bytes. Without Refused, nothing was sent.
+// length, while they answered short ones. Their jute.maxbuffer is too low: with ZooKeeper's default, servers accept a transaction
+// of Limit bytes. Without Refused, nothing was sent.
 type TooLargeError struct {
 	Addr              plan.Addr // of the change; "" if the record alone is too large
 	Path              string

@@ -200,9 +200,9 @@ func (r *reader) walk(ctx context.Context, desired *plan.Tree) error {
 // its children were not listed. A child of an absent node is absent without asking.
 //
 // r.names is sorted, so a parent comes before its children. The children of a namespace of ours were all visited, so a child that
-// was not seen is absent. A child of a lock of ours also counts as absent, although it was not visited, because it is no
-// declaration. If such a child exists and the lock is to become a namespace, the transaction cannot delete the lock: it fails with
-// NotEmpty.
+// was not seen is absent. Below a lock of ours are only contenders and parts, so the walk does not visit them, and a named path
+// there counts as absent. If a node exists at such a path and the lock is to become a namespace, the transaction cannot delete the
+// lock: it fails with NotEmpty.
 func (r *reader) missedPaths(rootThere bool) []string {
 	var out []string
 	for _, path := range r.names {
@@ -414,7 +414,8 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 }
 
 // isPart reports whether the lock above the node has it among its Parts already. A node inside a lock is visited only if the walk
-// does not reach the lock and r.names has both paths. A configuration that declares the lock names no path inside it.
+// does not reach the lock and r.names has both paths. A configuration that declares a lock names no path inside it, so the
+// configuration does not declare this lock.
 func (r *reader) isPart(path string) bool {
 	above := r.seen[kind.ParentPath(path)]
 	return above != nil && slices.ContainsFunc(above.Live.Parts, func(p plan.Part) bool { return kind.JoinPath(above.Path, p.Name) == path })

@@ -207,8 +207,9 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, limit
 	k := n.Kind()
 	for i := range line {
 		e := &line[i]
-		// A gate is a queue that grants nothing; its first contender may already be in the deciding queue. So describe reads the
-		// session of that contender: nodes of this session in the deciding queue exist, but grant nothing yet.
+		// A gate is a queue that grants nothing; its first contender may already be in the deciding queue. So describe reads that
+		// contender's session. While the contender is first in the gate, the nodes of its session in the deciding queue grant
+		// nothing yet.
 		first := k.Queues[e.queue].Gate && (i == 0 || line[i-1].queue != e.queue)
 		if i < limit || limit == MaxDescribed && k.Permits != nil && !k.Queues[e.queue].Gate || first {
 			told = append(told, e)

@@ -155,8 +155,8 @@ func drifted(p *plan.Plan, s *access.Sides, n *plan.Node) bool {
 	if record.Fits(p.Before.Key, n.Path, n.Payload, n.ACL) {
 		return false
 	}
-	// The sum was computed with the new list, so a list that an interrupted apply has not set yet does not count as drift. The
-	// former list is stored nowhere.
+	// The sum was computed with the new list. If an interrupted apply has not set that list yet, this is no drift: awaited returns
+	// the new list, and the sum fits it.
 	return !slices.ContainsFunc(awaited(s, n), func(acl kind.List) bool {
 		return record.Fits(p.Before.Key, n.Path, n.Payload, acl)
 	})

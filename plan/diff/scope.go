@@ -106,8 +106,8 @@ func asksFor(p *plan.Plan, o plan.Output, planned map[plan.Addr]bool) bool {
 //
 // A node of ours that is left out stays in the plan as a NoOp. One that does not exist, or is not ours yet, leaves the plan.
 // Problems are kept or dropped with their nodes. A problem without a path concerns the whole plan and stays. A problem of an
-// address that is planned also stays. Nothing is planned for a wrong declaration, nor for one whose path belongs to a foreign
-// node. Then the address of the problem decides.
+// address that is planned also stays. Nothing is planned for a wrong declaration, nor for one whose path belongs to a foreign node.
+// Such a declaration has no change, so the problem's address decides whether the problem stays.
 func limitChanges(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool {
 	planned := map[plan.Addr]bool{} // addresses of blocks
 	asked := map[string]bool{}      // by path
@@ -155,7 +155,8 @@ func limitChanges(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool 
 	return planned
 }
 
-// namesOf are the addresses that ask for a change. A node that goes has the address of the declaration that continues it, too.
+// namesOf are the addresses that ask for a change. If a node is deleted because its lock moves to another path, the address of the
+// new declaration also asks for the change.
 func namesOf(p *plan.Plan, s *access.Sides, m *pairing, c *plan.Change) []plan.Addr {
 	names := []plan.Addr{c.Addr}
 	if c.PreviousAddr != "" {

@@ -109,9 +109,9 @@ type batcher struct {
 
 // cut makes the next transaction from the first units: as many as its budget allows, but at least one.
 //
-// Repeating after [ErrTooLong] ends: each attempt at least halves the budget. Once that is below the smallest unit's size, every
-// transaction has one unit, or only the record. The budget becomes half of the length that was sent, because that may be far
-// below the old budget.
+// The repetition after [ErrTooLong] comes to an end: each attempt at least halves the budget. Once that is below the smallest
+// unit's size, every transaction has one unit, or only the record. The budget becomes half of the length that was sent, because
+// that may be far below the old budget.
 func (b *batcher) cut(units [][]*plan.Change) (tx *Transaction, taken int, err error) {
 	tx = &Transaction{ID: numberedID(b.id, b.n)}
 	size, checked := 0, map[string]bool{} // paths of namespaces that the transaction checks
@@ -281,9 +281,9 @@ func divide(changes []*plan.Change) [][]*plan.Change {
 
 type tying struct {
 	at     map[string]*plan.Change
-	inside map[string][]*plan.Change // by the path of a namespace: the nodes in it that go
+	inside map[string][]*plan.Change // by the path of a namespace: the nodes in it that are deleted
 	seen   map[*plan.Change]int      // when it was visited, from 1
-	low    map[*plan.Change]int      // the first visited that it needs and that needs it
+	low    map[*plan.Change]int      // when the first change in its circle of needs was visited, as far as is known
 	done   map[*plan.Change]bool     // it is in a unit
 	stack  []*plan.Change
 	units  [][]*plan.Change

@@ -67,8 +67,8 @@ func (r *Sender) commit(ctx context.Context) (resolved bool, err error) {
 	return false, r.givenUp(failed)
 }
 
-// givenUp is the error after the last try of a transaction that was not committed in any try. Late copies do no harm: they
-// check the same versions as the next transaction, so at most one is committed.
+// givenUp is the error after the last try of a transaction that was not committed in any try. A copy that arrives late does no
+// harm: it checks the same versions as the next apply's transaction, so at most one of them is committed.
 func (r *Sender) givenUp(err error) error {
 	e := &failure.NodeError{Path: r.Plan.Root, Op: "commit to", Why: ErrLostAgain.Error(), Written: failure.NothingWritten,
 		Next: "Look at the network between here and the servers, then apply again.", Err: ErrLostAgain}
@@ -107,7 +107,7 @@ func (r *Sender) settle(ctx context.Context, results []zk.MultiResponse, err err
 // not expected: a session with a hundred watches needs that much to reconnect.
 const Suspect = 8 << 10
 
-// A try is unread if the transaction loses its connection, and so does a harmless request of the same length after it. After
+// A try is unread if the connection ends on the transaction, and ends again on a harmless request of the same length. After
 // unreadTries such tries, the transaction counts as longer than the servers accept. Small requests in between must be answered.
 const unreadTries = 2
 

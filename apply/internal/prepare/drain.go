@@ -73,9 +73,9 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 	}
 	p = copyPins(p)
 	d.Plan = p
-	// Each round looks, closes locks that are in use and still open, and is done when only broken locks have contenders. Those go
-	// with the transaction, so no round waits for them. A contender may come between the look and the closing; the next round
-	// sees it.
+	// Each round looks, and closes locks that are in use and still open. Drain is done when only locks to be broken by force have
+	// contenders. The transaction deletes these contenders, so no round waits for them. A contender may come between the look and
+	// the closing; the next round sees it.
 	deadline := time.Now().Add(time.Duration(p.Drain) * time.Millisecond)
 	inUse := map[*plan.Change]string{}
 	for {

@@ -42,8 +42,8 @@ type Ground struct {
 }
 
 // Scaffold creates the nodes that an apply needs: the root and its ancestors, the directory of records, the history and the apply
-// lock. It creates the missing ones in one transaction, the apply lock with its declaration. It returns the created paths, and the
-// history.
+// lock. It creates the missing ones in one transaction. The node of the apply lock gets the lock's declaration as its data. It
+// returns the created paths, and the history.
 //
 // The lock is not held yet, so any number of applies may do this at once. Scaffold writes nothing that exists: if it finds a node
 // created meanwhile, it determines again what is missing. A lost reply does no harm either: what exists then is what was wanted.

@@ -120,7 +120,7 @@ func newEvaluation(of *static.Declarations, in *loading, outer *Evaluation, pref
 // The method Of returns the result of a declaration in this evaluation.
 func (e *Evaluation) Of(d *static.Decl) *Result { return &e.results[d.Number] }
 
-// isBad reports whether an argument is wrong, for all instances of its block; that has been reported.
+// isBad reports whether an argument is wrong, in whatever instance of its block. The error has already been reported.
 func (e *Evaluation) isBad(a *syntax.Attribute) bool {
 	return e.Declared.RefersTo(a).Unresolved || e.bad[a]
 }

@@ -128,7 +128,7 @@ func evaluatePrincipal(s scope) {
 	}
 	if scheme == "x509" && forms.FromTheTop.MatchString(plain.AsString()) {
 		s.in.Add(syntax.WarningAt(d.Head, "Subject may be written backwards", "The servers write a subject in reverse order: first the certificate's last part, most often its common name (CN). "+
-			"If the certificate itself ends with its common name, write the parts of this id the other way round: the common name first. The servers recognise its owner only if the order is theirs."))
+			"If the certificate itself ends with its common name, write the parts of this id the other way round: the common name first. The servers recognise the certificate's owner only if the parts are in the order that the servers write."))
 	}
 	s.r.Value = cty.ObjectVal(map[string]cty.Value{
 		"name": cty.StringVal(d.Block.Name()), "scheme": cty.StringVal(scheme), "id": id,
@@ -163,7 +163,7 @@ func evaluateACL(s scope) {
 	// Lists with the same meaning get the same form, so another order of the grants changes neither a plan nor a checksum.
 	p.namespace, p.lock, p.contender = p.namespace.Normalize(), p.lock.Normalize(), p.contender.Normalize()
 	if !s.r.Failed && len(p.namespace) == 0 {
-		s.refuse(d.Head, "No right to read namespaces", "This acl grants only the permissions c and d. Namespaces get these only together with a (ADMIN), so no program could read a namespace that uses this acl. Grant \"lock\" or \"admin\".")
+		s.refuse(d.Head, "No right to read namespaces", "This acl grants only the permissions c and d. On a namespace, c and d are granted only together with \"a\" (ADMIN), so no program could read a namespace that uses this acl. Grant \"lock\" or \"admin\".")
 	}
 	s.r.Value = cty.CapsuleVal(policyType, p)
 }

@@ -145,8 +145,8 @@ func (s scope) instanceNote(a *syntax.Attribute) string {
 	return ""
 }
 
-// reportWrong reports an error in an argument's value. The context makes the view
-// show the values that went into it, marked ones left out.
+// reportWrong reports an error in an argument's value. The diagnostic contains the EvalContext, so the view can show the values in
+// the expression, except marked ones.
 func (s scope) reportWrong(a *syntax.Attribute, summary, detail string) (cty.Value, bool) {
 	s.spoil(a)
 	r := a.Expr.Range()
@@ -249,8 +249,7 @@ func (s scope) secret(a *syntax.Attribute) (string, bool) {
 	return v.AsString(), true
 }
 
-// nodeValues are the objects namespace, mutex, ... that hold exactly the given
-// declarations, and what leads to them.
+// nodeValues are the objects namespace, mutex and so on. They hold exactly the given declarations and the namespaces around them.
 func (e *Evaluation) nodeValues(nodes []*static.Node) map[string]cty.Value {
 	wanted := map[*static.Node]bool{}
 	children := map[*static.Node][]*static.Node{}

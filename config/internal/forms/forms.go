@@ -199,7 +199,7 @@ func Schedule(text string) (string, error) {
 	}
 	canonical := slots.ScheduleText(sets)
 	if days := strings.Fields(canonical); (sets[2]|sets[4])>>63 == 1 && !strings.Contains(days[2]+days[4], "*") {
-		return "", fmt.Errorf("%q is ambiguous: in cron, a day must match both day fields if one begins with *, and otherwise only one. If one match is enough, write the field with * as a list of days, such as 1,3,5. If both must match, write it as a single step, such as */2", text)
+		return "", fmt.Errorf("%q is ambiguous: a day field that begins with * makes cron match both day fields; otherwise one is enough. If one is enough, write that field as a list, such as 1,3,5. If both must match, write it as a single step, such as */2", text)
 	}
 	if times, err := slots.ParseSchedule(canonical, ""); err != nil || times.Never() {
 		return "", fmt.Errorf("%q is never due: no month that it names has such a day", text)

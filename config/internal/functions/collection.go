@@ -136,7 +136,8 @@ var toString = func() function.Function {
 		Type:   func(args []cty.Value) (cty.Type, error) { return any.ReturnTypeForValues(args) },
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 			if v := args[0]; v.Type() == cty.Number && !v.IsNull() {
-				// Every integer below 2^53 is exact in a number, so no shorter text means the same number. 0 may have a sign.
+				// Below 2^53, the digits of an integer are already the shortest text for it, so cty need not search. 0 may have a
+				// sign, so cty writes it.
 				if n, exact := v.AsBigFloat().Int64(); exact == big.Exact && n != 0 && max(n, -n) < 1<<53 {
 					return cty.StringVal(strconv.FormatInt(n, 10)), nil
 				}

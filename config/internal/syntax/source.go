@@ -106,8 +106,8 @@ func (s *Sources) Parse(name string) hcl.Body {
 	return file.Body
 }
 
-// navigator names the block around an error, for snippets. It parses the file again: keeping all blocks of all files
-// for it would be a large part of what Load needs.
+// navigator names the block around an error, for snippets. It parses the file again, because all blocks of all files would take a
+// large part of the memory that Load uses.
 type navigator struct {
 	src    []byte
 	name   string

@@ -83,7 +83,7 @@ type Pause struct {
 	Told   bool // the holder learned of the loss
 	Token  bool // grants come with a token
 	Stale  int  // writes by the old holder after the rival's grant, until it was told
-	Writes int  // Stale, and the writes of a holder with a token after it was told
+	Writes int  // the writes counted in Stale, and those that a holder with a token makes after it was told
 	Fenced int  // how many of Writes pass a store's check: it refuses smaller tokens than it has seen
 }
 

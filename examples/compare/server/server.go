@@ -86,8 +86,8 @@ func begin(s *Scope, start func(*Scope) *Server) (started *Server, err error) {
 	return started, nil
 }
 
-// Scope ends what was started in it. It stands in for a *testing.T in package realzk: if a server does not start, the error has
-// what it wrote.
+// Scope ends what was started in it. Package realzk takes a Scope in place of a *testing.T. If a server does not start, the error
+// contains the server's output.
 type Scope struct {
 	ends   []func()
 	failed bool

@@ -18,7 +18,7 @@ const (
 	OK      = 0
 	Failed  = 1 // failed, invalid, cancelled, stale, locked, interrupted
 	Changes = 2 // plan and status with -detailed-exitcode: there are differences
-	FmtRead = 2 // fmt: a file does not parse
+	FmtRead = 2 // fmt: a file does not parse or cannot be read, or there is nothing to format
 	FmtDiff = 3 // fmt -check and generate -check: a file would change
 
 	// These codes come only with -detailed-exitcode of apply, destroy or import.
@@ -29,7 +29,7 @@ const (
 	// Only exec ends with these codes; otherwise it ends with the code of its command. Commands rarely use these codes; timeout(1)
 	// and env(1) use those from 124 on in the same way.
 	Slot      = 122             // with -once: the slot was run or skipped before; -E sets another code
-	Lost      = 123             // the lock was lost while the command ran, or the command was ended to give the lock back
+	Lost      = 123             // the lock was lost before or while the command ran, or exec told the command to end
 	Conflict  = 124             // the lock is held, draining or has a full queue; -E sets another code
 	Own       = 125             // anything that failed outside the command
 	CannotRun = child.CannotRun // the command is not executable
@@ -62,7 +62,7 @@ func With(code int) error {
 	return &Error{Code: code}
 }
 
-// Asked returns the exit error that an interrupt sets; nil if there was no interrupt, or if it sets none.
+// Asked returns the [Error] in the cause of ctx's end. It returns nil if ctx has not ended, or if the cause contains no [Error].
 func Asked(ctx context.Context) error {
 	if e := (*Error)(nil); errors.As(context.Cause(ctx), &e) {
 		return e

@@ -195,8 +195,8 @@ func (x *job) dialFor(ctx context.Context, e *config.Ensemble) (*recipes.Client,
 	return x.host.Loader.ConnectWith(ctx, e, cfg)
 }
 
-// leaseToken returns the lease's token and session, or why the command cannot start: the lease was
-// lost, or it cannot be kept. A node that we may create but not read proves nothing.
+// leaseToken returns the lease's token and session, or why the command cannot start: the lease was lost, or it cannot be kept. Only
+// a read of our own contender proves that we hold the lock; the right to create it is not enough.
 func (x *job) leaseToken(client *recipes.Client, lease *recipes.Lease) (uint64, *direct.Session, error) {
 	token := lease.Token()
 	proof := lease.Verify(lease.Context())

@@ -118,7 +118,7 @@ func (x *job) finish(p *child.Process, lease *recipes.Lease, granted time.Time, 
 		if isLost(lease) {
 			cause = context.Cause(lease.Context())
 		}
-		return exit.Wrap(exit.Lost, view.Failf("Lock lost", "%s was lost while the command ran, so the command was ended: %s. Its last work may overlap with that of another holder. \"locktree status %s\" shows who holds the lock now.",
+		return exit.Wrap(exit.Lost, view.Failf("Lock lost", "%s was lost before it was released: %s. If the command still ran then, locktree ended it. The command's last work may overlap with that of another holder. \"locktree status %s\" shows who holds the lock now.",
 			lease.Path(), view.Sentence(cause), x.pathsOf(lease)[0]))
 	}
 	if stopped != "" {

@@ -189,7 +189,7 @@ func generate(to *screen.Screen, l *stack.Loader, o Options, cfg *config.Config,
 	}
 	to.Message(fmt.Sprintf("Wrote %s to %s. Nothing was written to ZooKeeper: \"locktree plan\" shows what an apply would do.", view.Plural(made.Imports, "import block"), o.File))
 	if made.Commented > 0 {
-		to.Message(fmt.Sprintf("It has %d more as comments: they belong in blocks that are already declared. Move them there.", made.Commented))
+		to.Message(fmt.Sprintf("It has %d more as comments: their declarations belong in blocks that are already declared. Move the declarations there; the import blocks stay outside.", made.Commented))
 	}
 	if made.Unknown > 0 {
 		to.Message(fmt.Sprintf("%s, which no program uses, %s in it as comments: correct the types there, or give them with -kind.", view.Plural(made.Unknown, "node"), map[bool]string{true: "is", false: "are"}[made.Unknown == 1]))

@@ -93,7 +93,8 @@ func (l Locks) WriteText(h *view.Human) {
 	}
 }
 
-// State changes when something has happened. It says who holds and waits, and what could not be read, and contains no time.
+// State returns a text that differs whenever something has happened. The text says who holds and waits, and what could not be read,
+// and contains no time.
 func (l Locks) State() string {
 	var b strings.Builder
 	for _, e := range l.Ensembles {
