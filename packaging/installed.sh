@@ -48,7 +48,7 @@ in_root dpkg -i "/tmp/release/${deb[0]##*/}"
 in_root locktree demo | expect "Destroy complete!"
 in_root man -P cat locktree | tr -s " \n" " " | expect "The usual order is: init, validate, plan, apply." # man justifies lines
 in_root man -P cat locktree-exec | expect "-conflict-exit-code"
-in_root man -P cat 7 locktree-exit-codes | expect "the lock was not acquired"
+in_root man -P cat 7 locktree-exit-codes | expect "draining"
 for page in "$root"/usr/share/man/man[17]/locktree*.gz; do
   said=$(zcat "$page" | groff -Kutf8 -man -ww -z -Tutf8 2>&1)
   [ -z "$said" ] || fail "${page##*/}: $said"
