@@ -15,7 +15,7 @@ import (
 // mutexOrder has the library's mutexes, outermost first. While a goroutine has one it takes only those behind it.
 var mutexOrder = []string{
 	"lock.crowds.mu", "lock.crowd.mu", "turn.Turns.mu", "lock.Client.Mu",
-	"znode.ClientNodes.mu", "declare.common.mu",
+	"znode.ClientNodes.mu", "declare.sharedParts.mu",
 	"znode.SessionNodes.mu", "znode.janitor.Mu",
 	"held.Lock.mu",
 	"session.Client.mu", "session.Session.mu", "session.reach.mu", "session.link.mu", "servers.Rotation.mu", "servers.Book.mu",
