@@ -23,7 +23,8 @@ type callReport struct {
 	lease tenure // the tenure of the call's lease, if the call is granted
 }
 
-// lock takes the lock, or n permits of a semaphore. It does not wait if the parameter try is true.
+// lock takes the lock, or n permits of a semaphore. If the parameter try is true, it waits for a connection at most, and never
+// for the lock.
 func (q *handle) lock(ctx context.Context, n int, try bool) (*Lease, error) {
 	return q.c.take(ctx, q, false, try, lock.Member{Handle: &q.Handle, Permits: n})
 }
@@ -46,8 +47,8 @@ func (c *Client) take(ctx context.Context, q *handle, set, try bool, members ...
 }
 
 // explain separates an outage from contention. If the session is not active when a wait ends, the error matches ErrUnreachable.
-// But a Try that knows the holder returns the HeldError alone. Such a holder is another client's contender, or a goroutine of
-// this client that holds the lock.
+// But a Try that knows the holder returns the HeldError alone. A call knows the holder if that is another client's contender,
+// or a goroutine of this client that holds the lock.
 func (k *callReport) explain(ctx context.Context, a *lock.Call, err error) error {
 	var held *HeldError
 	known := errors.As(err, &held) && (!held.Local || held.owner == turn.Holds)

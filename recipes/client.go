@@ -169,10 +169,10 @@ func (c *Client) live(ctx context.Context) (*session.Session, error) {
 }
 
 // SetServers replaces Config.Servers for the present session, which goes on, and for later sessions. A connection to a server of
-// the new list stays. Any other connection ends when its requests under way are answered. It waits for the answers at most a
-// twelfth of the session timeout, or 1 s if that is shorter. Then the session connects to a server of the new list, as after any
-// disconnect: leases are kept, unless Config.LoseOnSuspect is set. An error says what is wrong with the new list; the old list
-// then remains in force.
+// the new list stays. Any other connection ends when its requests under way are answered. Such a connection waits for these
+// answers for at most a twelfth of the session timeout, and never longer than 1 s. Then the session connects to a server of the
+// new list, as after any disconnect: leases are kept, unless Config.LoseOnSuspect is set. An error says what is wrong with the
+// new list; the old list then remains in force.
 func (c *Client) SetServers(servers []string) error { return c.conn.SetServers(servers) }
 
 // observerGrace is how long Close waits for an Observer that has not received everything yet.
@@ -203,10 +203,10 @@ func (c *Client) Identities() (all kind.List) {
 
 // Revoke asks the contender at path node, the Path of a [Contender], to give the lock back or to leave the queue. It writes
 // "__REVOKE__" into the node, as Curator's revocation does. A holder of this library keeps the lock until it unlocks. The Context
-// of the holder's lease is cancelled with ErrRevoked. Perhaps the library does not watch the lease in its first 100 ms; then the
-// cancellation comes after that time. A waiter of this library leaves. Curator's holders obey if their program made the lock
-// revocable; other clients ignore the request. Revoke overwrites the node's information about its owner. It needs WRITE on the
-// node.
+// of the holder's lease is cancelled with ErrRevoked. In the lease's first 100 ms the library may not watch its node yet; the
+// cancellation then comes after the 100 ms. A waiter of this library leaves. Curator's holders obey if their program made the
+// lock revocable; other clients ignore the request. Revoke overwrites the node's information about its owner. It needs WRITE on
+// the node.
 func (c *Client) Revoke(ctx context.Context, node string) error {
 	if _, ok := kind.ParseContender(kind.BaseName(node)); !ok {
 		return fmt.Errorf("recipes: revoke %s: not a contender; use the Path of an inspect.Contender", node)

@@ -70,8 +70,8 @@
 //     session timeout and two ticks, if a majority of the servers can be reached.
 //   - A process and its copy, restored from a snapshot of its memory, use the same session. While both run, both can hold a lock.
 //   - If a program deletes nodes of others, two processes can hold a lock. The client that owned the node ends its lease when it
-//     learns of the deletion. Perhaps it does not watch the node in the lease's first 100 ms, and learns of a deletion in that
-//     time only later.
+//     learns of the deletion. In the lease's first 100 ms that client may not watch the node yet. It then learns of a deletion
+//     only after the 100 ms.
 //   - Different wire formats do not exclude each other: Curator's clients do not see kazoo's contenders.
 //
 // Holders and waiters are ephemeral nodes, so none outlasts its session. A call that gives up deletes its own nodes.

@@ -22,7 +22,8 @@ import (
 // The sentinels. Test with errors.Is: an error that wraps the sentinel says in its text what happened and where. ZooKeeper's own
 // errors keep go-zookeeper's sentinels (zk.ErrNoNode, zk.ErrNoAuth, ...).
 var (
-	// ErrNotProvisioned: the node does not exist or has no declaration. Declare and apply it, or give parameters with WithParams.
+	// ErrNotProvisioned: the node does not exist, or has no declaration that this program can read. Declare and apply it, or give
+	// parameters with WithParams. Parameters do not help if the declaration is damaged or too new.
 	ErrNotProvisioned = declare.ErrNotProvisioned
 	// ErrKindMismatch: the node is declared as another kind of lock. Nothing was written.
 	ErrKindMismatch = declare.ErrKindMismatch

@@ -16,12 +16,13 @@ type Lease struct{ u *held.Use }
 
 // Context is cancelled when the lease is released, lost or revoked. Its context.Cause is ErrReleased, ErrLost (with the reason)
 // or ErrRevoked. The Context is cancelled before a rival can be granted the lock, as long as neither this process nor its clock
-// stops. If one of them stops, only the fencing token or Multi can stop what is done later. The Err method of this context, and
-// of the one that Do passes on, reads the clock. So in a process that was stopped for too long, the first call of Err reports the
-// loss. A context derived from Context ends a moment later.
+// stops. The package comment has the other conditions (Loss) and the exceptions (What is not guaranteed). If the process or its
+// clock stops, only the fencing token or Multi can stop what is done later. The Err method of this context, and of the one that
+// Do passes on, reads the clock. So in a process that was stopped for too long, the first call of Err reports the loss. A context
+// derived from Context ends a moment later.
 //
-// If another program deletes the lease's node or revokes the lease, Context is cancelled when this process learns of it. Perhaps
-// the node is not watched in the first 100 ms of a lease; then a change in those 100 ms is noticed only after them.
+// If another program deletes the lease's node or revokes the lease, Context is cancelled when this process learns of it. In the
+// first 100 ms of a lease this process may not watch the node yet. It then learns of the change only after the 100 ms.
 func (l *Lease) Context() context.Context { return l.u.Context() }
 
 // Path returns the lock's path.

@@ -47,8 +47,8 @@ func (l locker) Do(ctx context.Context, fn func(context.Context, *Lease) error) 
 
 // Locker returns the lock at path as a lock of kind k, for programs that handle locks of any kind, as "locktree exec" does. The
 // lock is taken for reading if the parameter shared is true and the kind has readers. The parameter permits is used only if the
-// kind has permits. Programs that know the kind use its recipe instead. inspect.Lock returns the kind of a lock. If k is not the
-// kind of a lock, each use returns ErrKindMismatch.
+// kind has permits. Programs that know the kind use its recipe instead. inspect.Lock returns the kind of a lock. If k is a kind
+// that no caller can hold, such as a namespace or a family, each use returns ErrKindMismatch.
 func (c *Client) Locker(k *kind.Kind, path string, shared bool, permits int, opts ...Option) Locker {
 	if k == nil || k.Container || len(k.Queues) == 0 {
 		return locker{q: c.failingHandle(path, fmt.Errorf("%w: %s is not a lock (%s)", ErrKindMismatch, path, k))}

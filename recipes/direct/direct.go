@@ -61,10 +61,10 @@ func (s *Session) GetACL(ctx context.Context, path string) (acl []zk.ACL, stat *
 	return s.ahead.GetACL(ctx, path)
 }
 
-// GetW is Get plus a watch: the channel changed is closed if the node should be read again. Perhaps the node was changed or
-// deleted, the connection was re-established (events may be lost), the session was lost, or ctx has ended. No change after the
-// read is missed, unless the server forgets the watch or an access list hides the node. A closed channel does not prove that the
-// node has changed. On any error, including zk.ErrNoNode, changed is nil and nothing is left behind.
+// GetW is Get plus a watch: the channel changed is closed if the node should be read again. That is after a change or deletion
+// of the node, a reconnect (events may be lost), the loss of the session, or the end of ctx. No change after the read is missed,
+// unless the server forgets the watch or an access list hides the node. A closed channel does not prove that the node has
+// changed. On any error, including zk.ErrNoNode, changed is nil and nothing is left behind.
 func (s *Session) GetW(ctx context.Context, path string) (data []byte, stat *zk.Stat, changed <-chan struct{}, err error) {
 	watched, call := context.WithCancel(ctx)
 	data, stat, w, err := s.ahead.GetCalled(ctx, path, call)
@@ -96,7 +96,7 @@ type Reads struct{ Get, GetACL, Exists []string }
 // and Exists wait for the answers to these reads, and return each answer once. Any other read is sent when its method is called.
 // ReadAhead itself only waits for a connection; the methods return all errors.
 //
-// An answer may be as old as its request: do not read ahead what you write in between.
+// An answer may be older than a write that you make after ReadAhead. So do not read ahead a node that you then write.
 func (s *Session) ReadAhead(ctx context.Context, reads Reads) *Session {
 	return &Session{s.ahead.ReadAhead(ctx, session.Reads(reads))}
 }

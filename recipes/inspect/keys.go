@@ -5,7 +5,7 @@ package inspect
 // several looks old, unless the servers answer the four-letter word dump.
 type Keys struct {
 	InUse  int // the nodes of keys, without those that are known to be empty
-	Queues int // the keys in use whose numbers of holders and waiters are known: all keys in use if dump lists the contenders
+	Queues int // the keys in use whose numbers of holders and waiters are known: all keys in use if the word dump lists the contenders
 	Waited int // the keys counted in Queues that have waiters
 	Looked int // the keys counted in Queues whose holders and first waiters were read
 	Empty  int // nodes that had no contender when they were read: a crash left them; the servers or the next user delete them

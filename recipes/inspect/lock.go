@@ -41,7 +41,7 @@ type Report struct {
 	// Kind and Payload then come from the family.
 	Family, Key string
 	// Keys describes the keys of a family that a Scanner has looked at; nil for other kinds. In the report of a family, Holders and Waiters
-	// are empty, because each key has its own report in Keys.
+	// are empty. Keys.Read has a report of each key that Keys.Looked counts.
 	Keys *Keys
 	// Job says which slots of a job were started, if Kind is kind.Once; nil for other kinds.
 	Job *Job

@@ -38,8 +38,8 @@ type tickets struct {
 	services map[spn]*ticket
 }
 
-// A flight obtains one ticket, for all callers that wait for that ticket. gokrb5 obeys no context, so a flight goes on after
-// callers whose time is up. The next caller finds the ticket.
+// A flight obtains one ticket, for all callers that wait for that ticket. gokrb5 obeys no context, so a flight goes on even when
+// its callers have stopped waiting. The next caller finds the ticket.
 type flight struct {
 	done chan struct{}
 	t    *ticket

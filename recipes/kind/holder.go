@@ -129,7 +129,7 @@ func (o owner) append(b []byte) ([]byte, error) {
 	return append(append(b, ','), others[1:]...), nil
 }
 
-// ownerOthers returns the fields of an owner that are not ours; json.Unmarshal accepts the names of ours in any letter case.
+// ownerOthers returns the fields of raw that the struct Owner does not have. It ignores letter case in names, because json.Unmarshal does.
 // Nearly all owners have no other fields, and then no map is made.
 func ownerOthers(raw json.RawMessage, ours Owner) (others map[string]json.RawMessage) {
 	if plain, err := (owner{Owner: ours}).append(nil); err == nil && bytes.Equal(raw, plain) {

@@ -72,7 +72,7 @@ func NewSight(p Party, moment time.Time) Sight {
 	if p.Session == 0 && p.Token != 0 {
 		s.Connection = NoSession
 	}
-	if since := s.countsFrom(); !since.IsZero() && moment.After(since) { // otherwise the clock of the time since is ahead of ours
+	if since := s.countsFrom(); !since.IsZero() && moment.After(since) { // otherwise the clock that gave the time in since is ahead of ours
 		s.ForMs = moment.Sub(since).Milliseconds()
 	}
 	return s

@@ -30,10 +30,11 @@ import (
 // Clocks only say when to try. A slot is not started more than 30 s before its instant, by the clock of the ensemble. The stat of
 // the client's own node in the queue shows that clock. A client with a fast clock waits. A client with a slow clock starts late,
 // if no other client has started. No client starts a slot whose instant is more than catch_up ago, by the ensemble's time of the
-// start. Only a slot that the program names may be older. So a slot of the schedule is missed in two cases only. The clock of
-// every live client is at least catch_up slow, or a run of another slot takes too long. A client that waits for an instant looks
-// at its clock again every minute, so a clock may be set at any time. Only a wait for the job's lock can be longer. clock.go
-// lists each wait; docs/once.md says the rest.
+// start. Only a slot that the program names may be older. So a slot of the schedule is missed if no client can start it in that
+// time. For example, no client runs, the servers cannot be reached, an apply drains the job, or a run of another slot takes too
+// long. Or the clock of every live client is at least catch_up slow. A client that waits for an instant looks at its clock again
+// every minute, so a clock may be set at any time. Only a wait for the job's lock can be longer. clock.go lists each wait;
+// docs/once.md says the rest.
 type Once struct {
 	c    *recipes.Client
 	path string
@@ -148,8 +149,8 @@ func (o *Once) startNow(ctx context.Context, slot string, moment time.Time, choo
 		return s, 0, nil
 	}
 	err = l.Do(ctx, func(context.Context, *recipes.Lease) error { return err })
-	// The time early counts from our node's last write, and asked is before that write. So the pause is perhaps too short, but
-	// never too long.
+	// The wait in the variable early begins at our node's last write, and the time in asked is before that write. So the pause may be too
+	// short, but never too long.
 	return nil, min(early-time.Since(asked), recheck) + stagger(p), err
 }
 

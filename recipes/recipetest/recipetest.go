@@ -118,9 +118,9 @@ func (c *Cluster) Expire(client *recipes.Client) {
 	c.Server.Expire(c.session(client))
 }
 
-// Cut swallows everything between the client and the server, in both directions, until heal is called. The client sees silence,
-// and then a lost connection. After half its session timeout its leases end, and after the whole timeout the server expires the
-// session.
+// Cut holds back everything between the client and the server, in both directions, until heal is called. The client sees
+// silence, and then a lost connection. After half its session timeout its leases end, and after the whole timeout the server
+// expires the session.
 func (c *Cluster) Cut(client *recipes.Client) (heal func()) {
 	c.tb.Helper()
 	id := c.session(client)

@@ -41,9 +41,9 @@ type conn struct {
 	closed bool
 
 	in      []inboundFrame // frames that were read, but are not executed yet
-	arrived int            // how many frames of the field in have reached the server
+	arrived int            // how many of the frames in c.in have reached the server
 	inSize  int
-	stalled bool // a fault holds the first frame of the field in
+	stalled bool // a fault holds the first frame in c.in
 	reading bool // a fault stops the reader goroutine at the first request that has not arrived
 	cutIn   bool // partitioned: nothing arrives
 	room    chan struct{}
@@ -133,7 +133,7 @@ func (c *conn) replyLater(frame []byte, d time.Duration, gate <-chan struct{}) {
 	c.out.Send(frame, time.Now().Add(c.s.opts.latency+d), gate)
 	c.packetsOut++
 	c.s.packetsOut++
-	if c.out.Size() > maxQueue { // only events can pile up so far: for replies the reader stops at softQueue
+	if c.out.Size() > maxQueue { // only events can make the queue this long: the reader stops at softQueue, which bounds the replies
 		c.out.Kill()
 	}
 }
@@ -267,7 +267,7 @@ func (c *conn) waitRoom() bool {
 	}
 }
 
-// Direction is the direction whose traffic a partition swallows.
+// Direction is the direction whose traffic a partition holds back.
 type Direction int
 
 // The directions of a partition.

@@ -67,7 +67,7 @@ func (s *Server) accept(l net.Listener, v *view) {
 		}
 		if err := s.serve(nc, v); err != nil {
 			if t, ok := nc.(*net.TCPConn); ok {
-				t.SetLinger(0) // a reset is the nearest that an open port comes to a refusal
+				t.SetLinger(0) // an open port cannot refuse a connection, so it resets the connection
 			}
 			nc.Close()
 		}

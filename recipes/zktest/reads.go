@@ -189,7 +189,7 @@ func (c *conn) rearm(r *wire.Request) {
 }
 
 // rearmOne handles one path of setWatches (DataTree.setWatches). It sends an event or sets a watch, never both, so nothing is reported
-// twice and nothing is missed.
+// twice. A change that is no newer than the zxid in seen is missed: see rearm.
 func (c *conn) rearmOne(table *watch.Table[*conn], path string, seen int64, typ wire.EventType) {
 	n, there := c.v.tree().Stat(path)
 	switch {

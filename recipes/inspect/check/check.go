@@ -46,10 +46,10 @@ type Condition struct {
 }
 
 // Client judges the server that this client is connected to, the certificates of this connection, and this client's access to the locks at
-// paths. Most conditions on the server keep two processes from believing that they hold the same lock. Client asks that server with the
-// four-letter words conf, srvr and mntr, where the server allows them. If the server does not allow conf, Client opens and closes one
-// session with the shortest possible timeout, which reveals the tick. Client writes nothing into the tree. An error means that there was no
-// session, or that ctx ended.
+// paths. Most of the conditions on the server protect exclusion: if one fails, two processes may believe that they hold the same lock.
+// Client asks that server with the four-letter words conf, srvr and mntr, where the server allows them. If the server does not allow conf,
+// Client opens and closes one session with the shortest possible timeout, which reveals the tick. Client writes nothing into the tree. An
+// error means that there was no session, or that ctx ended.
 //
 // No client can check that the clocks of all machines run at the right rate. Client also cannot check that the other servers have the same
 // configuration as this one.

@@ -95,7 +95,7 @@ func checkConnections(snap *scan.Snapshot) Condition {
 func checkZxid(snap *scan.Snapshot) Condition {
 	k := Condition{Name: "transaction ids", Why: "when the ids of an epoch are used up, the leader steps down, and every client waits for the election and reconnects"}
 	used, sure := EpochUsed(snap)
-	if !sure { // the condition then names the worse of the two ways of counting
+	if !sure { // EpochUsed then assumes 32 bits, with which the ids are used up sooner
 		k.What = "if the servers count with 32 bits (with zookeeper.wideCounterZxidEnabled the ids last for decades), "
 	}
 	left := (1 - used) * epochIDs

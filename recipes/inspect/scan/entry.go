@@ -17,7 +17,7 @@ type entry struct {
 	path    string
 	asked   bool      // Options name this node
 	lock    bool      // Options.Declared has this node
-	leads   bool      // the node is above contenders that dump lists: see mayBeKey
+	leads   bool      // the four-letter word dump lists contenders below this node: see mayBeKey
 	look    int       // the number of the last look that read the node
 	whole   int       // the number of the last look that read the node with all its queues
 	noted   time.Time // when the nodes of all its contenders were last read; zero after a change, so that the entry's next turn reads them
@@ -31,7 +31,7 @@ type entry struct {
 	keyed   *familyState // nil if the node is no family
 	number  []byte       // the data, if they may be a number
 	dirs    []*directory // the node itself, then its queues
-	sign    uint64       // a hash of the contenders that dump listed in the node and its queues
+	sign    uint64       // a hash of the contenders in the node and its queues, from the word dump
 	report  *inspect.Report
 	kazoo   bool // the report is of a kazoo semaphore
 	err     error

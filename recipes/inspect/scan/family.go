@@ -44,7 +44,7 @@ type familyState struct {
 // keyNode is the node of a key.
 type keyNode struct {
 	path    string
-	sign    uint64          // a hash of the contenders that dump listed in the node; 0: dump listed none
+	sign    uint64          // a hash of the contenders in the node, from the word dump; 0: there were none
 	waiters int             // the number of waiters at the last look
 	report  *inspect.Report // nil if the key was not read lately, or has changed since
 	read    int             // the number of the look that read the key
@@ -116,7 +116,7 @@ func (r *round) listKeys(ctx context.Context, e *entry, stat *zk.Stat, left *ato
 	})
 }
 
-// meet notes which nodes of keys exist, and which contenders dump lists in them.
+// meet notes which nodes of keys exist, and which contenders the word dump shows in them.
 func (f *familyState) meet(e *entry, in *inspect.Report, r *round) {
 	known := f.keys
 	f.keys = make(map[string]*keyNode, len(known))
@@ -150,7 +150,7 @@ func (f *familyState) meet(e *entry, in *inspect.Report, r *round) {
 	if !r.dumped() {
 		return
 	}
-	signs := map[string]uint64{} // hashes of the contenders that dump lists in the nodes of keys
+	signs := map[string]uint64{} // hashes of the contenders in the nodes of keys, from the word dump
 	for dir, names := range r.told.Owners {
 		if !strings.HasPrefix(dir, f.Path+"/") {
 			continue
@@ -173,9 +173,9 @@ func (f *familyState) meet(e *entry, in *inspect.Report, r *round) {
 	}
 }
 
-// byName makes a key's report from nothing but the names of its contenders, which dump lists. In a semaphore, the first contenders count as
-// holders, as many as there are permits. byName misses a permit that was granted before the number of permits was lowered: only the nodes'
-// data would show that permit.
+// byName makes a key's report from nothing but the names of its contenders, which the word dump lists. In a semaphore, the first contenders
+// count as holders, as many as there are permits. byName misses a permit that was granted before the number of permits was lowered: only
+// the nodes' data would show that permit.
 func (f *familyState) byName(path string, r *round) *inspect.Report {
 	in := reportOf(f.Family, path)
 	var limit []byte

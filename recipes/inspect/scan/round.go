@@ -25,7 +25,7 @@ type round struct {
 	s       *Scanner
 	live    *session.Session
 	told    *words.Answers
-	sums    map[*entry]uint64 // for each lock, a hash of the contenders that dump lists in it
+	sums    map[*entry]uint64 // for each lock, a hash of its contenders, from the word dump
 	reads   atomic.Int64
 	reserve int          // the reads that are kept back for the entries whose turn it is
 	begun   atomic.Int64 // nodes whose check has begun; each costs at least one read

@@ -294,8 +294,8 @@ func (s *Scanner) show(snap *Snapshot) {
 const maxGraph = 200
 
 // shortQueue keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in another
-// lock, until there are twice maxGraph in all. If all of these fit, the short list misses only a cycle in which a reader waits behind a
-// writer that was left out. All other waiters wait for the holder anyway.
+// lock, until there are twice maxGraph in all. If all of these fit, the short list hides a cycle only where a reader waits behind a
+// writer that was left out. Every other waiter also waits for a holder directly, and the short list keeps all holders.
 func shortQueue(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	if len(in.Waiters) <= maxGraph {
 		return in
@@ -331,7 +331,7 @@ func (s *Scanner) sortEntries() {
 	}
 }
 
-// sums returns, for each entry, a hash of the contenders that dump lists in it.
+// sums returns, for each entry, a hash of its contenders, from the answer to dump.
 func (s *Scanner) sums(owners map[string]map[string]int64) map[*entry]uint64 {
 	out := make(map[*entry]uint64, len(owners))
 	for dir, names := range owners {
@@ -342,8 +342,8 @@ func (s *Scanner) sums(owners map[string]map[string]int64) map[*entry]uint64 {
 	return out
 }
 
-// sign returns a hash of the contenders that dump lists in a directory. The hash is a sum, because the order of the contenders varies. The
-// hash of an empty queue is 0.
+// sign returns a hash of a directory's contenders, from the answer to dump. The hash is a sum, because the order of the contenders varies.
+// The hash of an empty queue is 0.
 func (s *Scanner) sign(dir string, names map[string]int64) (sum uint64) {
 	var h maphash.Hash
 	h.SetSeed(s.seed)

@@ -77,8 +77,8 @@ func (d *Declaration) Stale() bool {
 // open checks the declaration against the kind that the program expects, and completes it with the program's parameters.
 func (d *Declaration) open(k *kind.Kind, brought kind.Params) (*Declaration, error) {
 	if d.payload == nil {
-		// Parameters replace a declaration that was never made, but not a declaration that is damaged or too new for us, because
-		// other programs obey it.
+		// The program's parameters serve for a node that has no declaration. They replace no declaration that is damaged or too
+		// new for us, because other programs obey it.
 		if brought == nil || !errors.Is(d.why, kind.ErrForeign) {
 			return nil, errs.Errorf("%w: %s has no declaration that this program can read; declare it and run apply, or pass WithParams: %w",
 				ErrNotProvisioned, d.Path, d.why)
@@ -395,8 +395,8 @@ func (q *Name) atFamilyPath(family *kind.KeyedParams) *Name {
 	return &at
 }
 
-// KeyPathError says that Was is not the right name of a key's lock. Either the name Was has the path of the key's node but no
-// key, or the key has another path by now. The caller goes on with the field Is, the right name.
+// KeyPathError says that the name in the field Was is not the right name of a key's lock. Either that name has the path of the
+// key's node but no key, or the key has another path by now. The caller goes on with the field Is, the right name.
 type KeyPathError struct{ Was, Is *Name }
 
 func (e *KeyPathError) Error() string {

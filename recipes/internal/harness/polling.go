@@ -21,8 +21,8 @@ type Polling struct {
 	done          sync.WaitGroup
 }
 
-// Poll lets each client poll until End, or the end of the test. Each client pauses between calls for a random time, at least the
-// parameter pause, and less than a millisecond more than twice that.
+// Poll lets each client poll until End, or the end of the test. Between two calls each client pauses for a random time: at least
+// pause, and less than twice pause plus a millisecond.
 func Poll(t *testing.T, clients []*recipes.Client, f Poller, pause time.Duration) *Polling {
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)

@@ -34,7 +34,7 @@ type useState int
 const (
 	used      useState = iota // the use is held while its lock is held
 	released                  // its owner has given the use back
-	exchanged                 // Unlock gives back the use in became
+	exchanged                 // Unlock gives back another use: the one in the field became
 )
 
 var useMoves = map[useState][]useState{used: {released}, released: {exchanged}}
@@ -278,7 +278,7 @@ func (l *Use) turnedInto() *Use {
 	return l.became
 }
 
-// Key is a key for Context.Value. A context derived from a lease returns, for the Key of the lock, the use that this lease is.
+// Key is a key for Context.Value. For the Key of a lock, a context derived from a lease returns the Use of that lease.
 type Key struct {
 	Of   any // the client
 	Path string

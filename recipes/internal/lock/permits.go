@@ -164,9 +164,9 @@ func (a *Call) checkGranted(at *arrival) error {
 // semaphore writes nothing. Permits that are created only to be withdrawn are in the way of other tries, and of Curator's
 // clients, which count every permit. When permits are free again, the first try costs one round trip more.
 //
-// The first waiter at the gate relies on this. After the waiter has queued, another client can create and withdraw direct permits only
-// by calls under way, and by one later call. That later call lists the gate and sees the waiter, and so does every later look of that
-// client in its session.
+// The first waiter at the gate relies on this. After the waiter has queued, each other client creates and withdraws direct permits in
+// one later call at most, besides its calls under way. That later call lists the gate and sees the waiter, and so does every later
+// look of that client in its session.
 func (a *Call) look(ctx context.Context, t *wait.Opened) error {
 	if !a.crowd(t).busy.Load() {
 		return nil
@@ -214,8 +214,8 @@ type crowd struct {
 }
 
 const (
-	// maxAsking bounds the calls that ask at a time, and so the permits that a crowd creates and withdraws when there are too
-	// few. Further calls wait for one of these to finish. They take no turn, because permits may be free.
+	// maxAsking bounds the calls that ask at a time. So it also bounds the permits that a crowd creates in vain. Further calls wait until
+	// one of these calls has finished. They take no turn, because permits may be free.
 	maxAsking = 64
 	// ownListings is the number of calls that list in the same round trip as their create. The others list when the create is
 	// answered.
@@ -295,8 +295,8 @@ func (a *Call) letNextAsk() {
 	}
 }
 
-// listOwn returns a listing that shows our permits. The permits exist, so a listing that begins now shows them, and a listing under
-// way may show them. A listing that shows our permits read them after their creation, and read the gate even later.
+// listOwn returns a listing that shows our permits. The permits exist, so a listing that begins now shows them, and a listing under way may
+// show them. If a listing shows our permits, it listed them after their creation, and it listed the gate even later.
 func (a *Call) listOwn(ctx context.Context, e *wait.Place) ([][]string, error) {
 	return a.listWithOthers(ctx, e.Opened, func(l *listing) bool { return l.err == nil && slices.Contains(l.lists[0], e.Node().Name) })
 }

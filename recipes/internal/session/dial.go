@@ -198,8 +198,8 @@ func wait(live context.Context, d time.Duration) bool {
 // budget bounds one attempt: dialling, TLS and the answer to the connect request. With a session timeout of T, the servers share T/3. So
 // of several servers each has T/6 at most. That is less than the 5T/24 that remain when a silent connection is given up: one server that
 // accepts and says nothing does not cost the session. After a failed pass the budget doubles, for slow networks. It does not double while
-// something is held: on so slow a network a lease would end anyway. With many servers each still gets half a second, or T/6 of a short
-// session.
+// something is held: on so slow a network a lease would end anyway. However many servers there are, each gets half a second, or T/6 if
+// that is shorter.
 func (s *Session) budget(pass int) time.Duration {
 	s.mu.Lock()
 	t, asked, held := s.timeout, s.state == stateAsked, len(s.holds) > 0

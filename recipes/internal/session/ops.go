@@ -265,7 +265,7 @@ type op struct {
 	name    string
 	code    int32
 	path    string
-	request any   // what is encoded; nil for reads: they send the path, and the field watch if they can set a watch
+	request any   // what is encoded; nil for reads: they send path, and also watch if they can set a watch
 	ops     []any // the operations of a transaction
 	pure    bool  // it changes nothing, so it is repeated when its answer was lost
 	watch   bool

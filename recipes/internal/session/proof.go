@@ -17,7 +17,7 @@ import (
 // 5.82 s that they held one lock.
 type proof struct {
 	sent    clock.Stamp // when the write was sent
-	touched clock.Stamp // of the frames sent at least T/8 before the write, when the newest was sent; see link.touch
+	touched clock.Stamp // the send time of the newest frame that is at least T/8 older than the write; see link.touch
 }
 
 // deadline is the time before which no server expires the session, with T for the session timeout.
@@ -252,7 +252,7 @@ func (s *Session) watchClock() {
 			return
 		}
 		s.mu.Lock()
-		// With the field looks an hour ahead, hasten wakes this loop for any deadline that moves nearer during this look.
+		// While s.looks is an hour ahead, hasten wakes this loop for each deadline that moves nearer during this look.
 		s.looks = time.Now().Add(time.Hour)
 		s.mu.Unlock()
 		next := s.look()

@@ -10,7 +10,7 @@ import (
 // rawWriter writes to the socket of a plain TCP connection, as much as the socket takes without waiting. One goroutine uses it at a time.
 type rawWriter struct {
 	conn  syscall.RawConn
-	write func(fd uintptr) bool // writes the field out; made once, so that the method now allocates nothing
+	write func(fd uintptr) bool // writes the bytes in w.out; newRawWriter makes this function once, so that w.now allocates nothing
 	out   []byte
 	n     int
 }

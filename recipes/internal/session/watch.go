@@ -147,8 +147,8 @@ func (s *Session) readWatched(ctx context.Context, o *op, call func()) (*wire.Re
 
 // SetWatches watches the data of some nodes as GetCalled does, and the lists of children of others as ChildrenCalled does. It sends one
 // request, which reads nothing. It returns the watches on data, and then those on children. Each calls the function call, as with
-// GetCalled. A watch fires at once if its node is missing, or was changed after zxid. ZooKeeper's clients restore watches so after a
-// reconnect (DataTree.setWatches).
+// GetCalled. A watch fires at once if its node is missing, or was changed after zxid. ZooKeeper's own clients restore their watches in
+// this way after a reconnect (DataTree.setWatches).
 //
 // Not guaranteed: an event from a node that is hidden from the session. Servers set that watch without an error, and send nothing
 // (CVE-2024-23944).

@@ -80,7 +80,7 @@ type queue[Place any] struct {
 // waiter is a goroutine that waits for the turn.
 type waiter[Place any] struct {
 	id   string
-	set  []Key       // the keys of all turns of a set; nil for a call that wants a single lock, which also accepts a place
+	set  []Key       // the keys of all turns of a set; nil for a call that wants one lock: such a call also accepts a place
 	pass chan *Place // of capacity 1, so passing a turn never blocks
 }
 
@@ -102,13 +102,14 @@ type Member struct {
 }
 
 // Enter waits for the turns of a set of locks, and takes all of them at one moment. The parameter single is true for a call that
-// wants one lock, which also accepts a place. If ctx ends first, Enter returns the contender in the way as obstacle, whose field
-// Ended is true. The result member is the index of that contender's lock. A try returns obstacle at once if a contender is in the
-// way, unless that contender only deletes its nodes. If report is not nil, Enter calls it before it waits, with a mutex held.
+// wants one lock: such a call also accepts a place. If ctx ends first, Enter returns the contender in the way as obstacle, whose
+// field Ended is true. The result member is the index of that contender's lock. A try returns obstacle at once if a contender is
+// in the way, unless that contender only deletes its nodes and no other goroutine waits. If report is not nil, Enter calls it
+// before it waits, with a mutex held.
 func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool, report func(member int, ahead *Ahead)) (place *Place, member int, obstacle *Ahead) {
 	t.mu.Lock()
 	var first *queue[Place]
-	idle := true // owners in the way only delete their nodes
+	idle := true // the owners in the way only delete their nodes, and no other goroutine waits for their turns
 	for i, m := range slices.Backward(set) {
 		if q := t.queues[m.Key]; q.isTaken() && (idle || !q.soonFree()) {
 			member, first, idle = i, q, q.soonFree()

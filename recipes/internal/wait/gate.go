@@ -56,8 +56,7 @@ func (w *waiter) serve(ctx context.Context) (Grant, error) {
 			}
 			continue
 		}
-		// line is not empty: without permits ahead, only a call for more than the limit does not fit, and Possible refuses
-		// that.
+		// line is not empty: with no permit ahead, every call up to the limit fits, and Possible refuses a larger call.
 		if err = w.mayWait(permits, &Verdict{Position: len(line), first: &line[0]}); err == nil {
 			w.identify(ctx)
 			_, err = w.Next(ctx, change)

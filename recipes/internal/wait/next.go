@@ -179,7 +179,7 @@ func (w *waiter) lookAhead(ctx context.Context, path, elder string) {
 	if k.Czxid == 0 || data == nil && (way.behind == nil || way.before != nil) {
 		return
 	}
-	way.looked = true // this field only saves requests: if a node was changed since our create, each further watch fires at once
+	way.looked = true // this field only saves requests: after a change of a node since our create, another such watch on it would fire at once
 	set, err := w.Owner.Session.SetWatches(ctx, since, data, []string{elder}, w.waker())
 	if err != nil { // watchAhead reads the predecessor instead
 		return

@@ -117,7 +117,7 @@ func (k *Node) isAnchor() bool {
 // key's nodes to exist. All versions fail only if another contender came and went between them.
 func (n *KeyNode) sendAnchor(b *session.Batch, k *Node) {
 	create := &zk.CreateRequest{Path: k.Path, Data: []byte{}, Acl: k.ACL, Flags: zk.FlagEphemeral}
-	for have := range n.Needed { // this version creates the rest if the first nodes, have of them, exist
+	for have := range n.Needed { // this version expects that the nodes 0 to have-1 exist, and creates the rest
 		made := make([]bool, len(n.Dirs))
 		for i := range have {
 			made[i] = true

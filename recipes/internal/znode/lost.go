@@ -41,7 +41,7 @@ func (st *ClientNodes) nextToClear(e *SessionNodes) []*SessionNodes {
 		st.cleared = nil
 		return nil
 	}
-	// Set the field cleared before idleContenders looks for work. If work ends after that look, WorkEnded resets the field.
+	// Set lost.cleared now, because idleContenders looks for work only later. If work ends after that look, WorkEnded resets the field.
 	for _, lost := range todo {
 		lost.cleared = e
 	}

@@ -52,8 +52,8 @@ func steps(i, by int) (set uint64) {
 
 // ScheduleText is the canonical form of a schedule. It has five fields as in cron, each "*" or its values in ascending order with
 // commas between them, such as "0 3 * * 1,2,3,4,5". A field of days may be a step, such as "*/2", if the other field of days is
-// not "*". Then cron treats a step differently from a list. Bit n of a field stands for the value n, and the highest bit for "*"
-// or a step over it.
+// not "*". Only then does cron treat a step differently from a list of the same values. Bit n of a field stands for the value n,
+// and the highest bit for "*" or a step over it.
 func ScheduleText(fields [5]uint64) string {
 	var text [5]string
 	for i, f := range scheduleFields {

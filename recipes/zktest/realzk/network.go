@@ -89,7 +89,7 @@ func runAgain(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
 	}
 }
 
-// runOnce makes one run. A run that hangs ends with its stacks, before this process's own time is up.
+// runOnce makes one run. A run that hangs prints its stacks and ends, before this process's own time is up.
 func runOnce(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
 	attr.Setpgid, attr.Pdeathsig = true, syscall.SIGKILL
 	within := 10 * time.Minute

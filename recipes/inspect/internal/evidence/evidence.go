@@ -103,7 +103,8 @@ func guess(path string, children []string, inside func(name string) ([]string, e
 }
 
 // subNodeClue names a sub-node that shows that a lock is of kind k; "" if none does. It suffices that all sub-nodes of the kind exist. One
-// sub-node also suffices if it has contenders that no other node can have, because servers may have deleted the empty sub-nodes.
+// sub-node also suffices if it has contenders that no kind has in the lock node itself. The other sub-nodes may be missing, because servers
+// may delete empty ones.
 func subNodeClue(k *kind.Kind, children []string, inside func(name string) ([]string, error)) (clue string, err error) {
 	missing := func(name string) bool { return !slices.Contains(children, name) }
 	if len(k.Children) > 0 && !slices.ContainsFunc(k.Children, missing) {

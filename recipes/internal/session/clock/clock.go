@@ -58,8 +58,8 @@ const wholeTimeout Fraction = 96
 //
 //  1. Chain <= 15/16 wholeTimeout, and Report >= half a tick, because T is at least 4 ticks: see proof.deadline in package session.
 //  2. Lease + Report + Beat + Spacing <= Chain. Lease counts from the last committed write, and Chain from an older frame: see touched in
-//     package session. While heartbeats come in time, that frame was sent at most Report + Beat + Spacing before the write. So Chain does
-//     not shorten the lease.
+//     package session. While heartbeats come in time, the older frame was sent at most Report + Beat + Spacing before the write: it must
+//     be Report older, frames come every Beat, and link.touch keeps one in each Spacing. So Chain does not shorten the lease.
 //  3. Beat < Doubt, so a heartbeat has time for its answer. Doubt + Beat <= Lease, so after Doubt another server still has the time
 //     Beat to commit a heartbeat.
 //  4. 10 Spacing <= Lease - Beat. After the first heartbeat that fails, ten passes over the servers fit into the lease.

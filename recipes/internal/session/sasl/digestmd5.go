@@ -55,7 +55,7 @@ func (d digestMD5) Start(context.Context, string, string) (Exchange, error) {
 	}, nil
 }
 
-// digestExchange is one login. Each step sets the field next to the step that follows.
+// digestExchange is one login. Each step puts the step that follows into x.next.
 type digestExchange struct {
 	user, password, uri, cnonce string
 	realm, nonce                string // the server's

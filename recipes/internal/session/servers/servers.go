@@ -66,7 +66,8 @@ type Book struct {
 	known map[string]resolvedName
 }
 
-// NewBook returns an address book that asks the name servers by resolve, or none if that is nil, and by services for SRV records.
+// NewBook returns a Book that looks up addresses with resolve, and SRV records with services. If resolve is nil, names are
+// dialled as they are. If services is nil, Go's default resolver is asked.
 func NewBook(resolve func(context.Context, string) ([]string, error), services func(context.Context, string) ([]*net.SRV, error), log func(slog.Level, string, ...any)) *Book {
 	if services == nil {
 		services = func(ctx context.Context, name string) ([]*net.SRV, error) {

@@ -10,5 +10,5 @@
 // Reading is safe against hostile servers: it ends, allocates no more than the frame's length, and fails with an error that wraps
 // [ErrProtocol] when the bytes are not the protocol.
 //
-// The in-memory server has its own codec (zktest/internal/wire): each of the two tests the other.
+// The in-memory server has its own codec (zktest/internal/wire), so each codec tests the other.
 package wire

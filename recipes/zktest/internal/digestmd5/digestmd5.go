@@ -15,7 +15,7 @@ const (
 	uri   = "zookeeper/" + realm
 )
 
-// Login is a connection's login. The field nonce is set when the login has begun, and the field over when the login has ended.
+// Login is a connection's login. When the login has begun, nonce is set; when it has ended, over is true.
 type Login struct {
 	nonce string
 	over  bool

@@ -53,8 +53,8 @@ func (t *Tree) Owned(session int64) []string { return slices.Sorted(maps.Keys(t.
 // Reapable reports whether there are containers or TTL nodes: without them, Outlived never finds anything.
 func (t *Tree) Reapable() bool { return len(t.reapable) > 0 }
 
-// Outlived lists, in order, the nodes that a reaper deletes. These are containers that have had children and have none left. They are also
-// TTL nodes without children whose last write is longer ago than their lifetime.
+// Outlived lists, in order, the nodes that a reaper deletes. A reaper deletes containers that have had children and have none left. It also
+// deletes TTL nodes without children whose last write is longer ago than their lifetime.
 func (t *Tree) Outlived(millis int64) []string {
 	var out []string
 	for _, path := range slices.Sorted(maps.Keys(t.reapable)) {
