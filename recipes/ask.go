@@ -47,8 +47,8 @@ func (c *Client) take(ctx context.Context, q *handle, set, try bool, members ...
 }
 
 // explain separates an outage from contention. If the session is not active when a wait ends, the error matches ErrUnreachable.
-// But a Try that knows the holder returns the HeldError alone. A call knows the holder if that is another client's contender,
-// or a goroutine of this client that holds the lock.
+// But a Try that knows the holder returns the HeldError alone. A call knows the holder in two cases: another client's contender
+// is ahead, or a goroutine of this client holds the lock.
 func (k *callReport) explain(ctx context.Context, a *lock.Call, err error) error {
 	var held *HeldError
 	known := errors.As(err, &held) && (!held.Local || held.owner == turn.Holds)
@@ -132,8 +132,8 @@ func (k *call) tell(e Event) {
 }
 
 // tenure sends the Observer the events of one lease: Acquired, and then Released or Lost, each at most once. A lease that enters
-// a lock again belongs to the outer lease's tenure. But its call may have waited first, at a former path of the lock. Then
-// EventQueued was sent for the call, and the lease has a tenure of its own.
+// a lock again belongs to the outer lease's tenure. But such a call may have waited for a turn first, when the lock was at
+// another path. Then EventQueued was sent for the call, and its lease has its own tenure.
 type tenure struct {
 	q       *handle // the handle that took the lease
 	call    *call

@@ -68,7 +68,7 @@ type Config struct {
 	// Without LoseOnSuspect leases last until the session is Lost, and survive a short disconnect.
 	LoseOnSuspect bool
 	// MaxReply bounds a server's reply, in bytes; 0 = 16 MiB. A longer reply ends the connection with ErrTooLarge. Only the reply
-	// to a listing can exceed the default: 16 MiB hold 100,000 names of 160 bytes. Memory is used as a reply arrives.
+	// to a listing can exceed the default: 16 MiB hold 100,000 names of 160 bytes. Memory is allocated as the bytes arrive.
 	MaxReply int
 	// ReadOnly refuses every write before it is sent, with ErrReadOnly.
 	ReadOnly bool
@@ -193,7 +193,7 @@ func (c *Client) Close() error {
 
 // Identities returns the identities that the servers see in this client, as far as the Client can know them. These are
 // world:anyone, the name of Config.SASL, the digest users of Config.Auth, and the subject of the TLS client certificate. A
-// program can check with them that an access list will not lock it out. The entries have no rights.
+// program can check with them that an access list will not lock it out. The entries grant nothing: their Perms are 0.
 func (c *Client) Identities() (all kind.List) {
 	for _, id := range c.conn.Newest().Identities() {
 		all = append(all, kind.ACL{Scheme: id.Scheme, ID: id.ID})

@@ -9,7 +9,7 @@
 //
 // Declare a lock in a *.locktree.hcl file and run "locktree apply"; a test declares it with zktest's Server.Provision. A program
 // may bring the parameters itself, with [WithParams], and create the node with [WithCreate]. The error [ErrNotProvisioned] says
-// that the node is missing or declares nothing, and [ErrKindMismatch] that it declares another kind.
+// that the node is missing, or has no declaration that the program can read, and [ErrKindMismatch] that it declares another kind.
 //
 // # The recipes
 //
@@ -22,10 +22,10 @@
 //   - Package once: a job that runs once for each slot of its schedule, whichever machine starts it (docs/once.md).
 //
 // Locks are granted in the order of arrival at ZooKeeper. Goroutines of one client wait in the process and share one place in the
-// queue. After each grant the client queues again at the end. But each reader has its own node. A call for permits joins the
-// queue only if the permits are not granted at once. The nodes have the names that Apache Curator's recipes use, so Java programs
-// contend for the same locks. A lock that declares wire = "kazoo" has the names of Python's kazoo. Package inspect shows who
-// holds and who waits.
+// queue. If more of them wait after a grant, the client queues again, at the end of the queue. But each reader has its own node.
+// A call for permits joins the queue only if the permits are not granted at once. The nodes have the names that Apache Curator's
+// recipes use, so Java programs contend for the same locks. A lock that declares wire = "kazoo" has the names of Python's kazoo.
+// Package inspect shows who holds and who waits.
 //
 // # Context and token
 //
@@ -41,10 +41,10 @@
 //
 // A [Client] outlives sessions; a Lease does not. A session is Suspect while it is disconnected, or while nothing proves that it
 // is alive. Its leases are still held then, unless Config.LoseOnSuspect is set. Only a committed write proves life, so a client
-// that holds anything commits a write every sixth of the session timeout. A lease ends half a session timeout after its session's
-// last committed write was sent, by this process's clock. An ended lease stays ended. Under two conditions two processes never
-// hold a valid lease at once. First, the session timeout is at least four ticks of the servers. Second, while a process runs, its
-// clock is at most a sixteenth too fast or too slow.
+// that holds anything commits a write every sixth of the session timeout. A lease ends at most half a session timeout after its
+// session's last committed write was sent, by this process's clock. An ended lease stays ended. Under two conditions two
+// processes never hold a valid lease at once. First, the session timeout is at least four ticks of the servers. Second, while a
+// process runs, its clock is at most a sixteenth too fast or too slow.
 //
 // # More than one lock
 //

@@ -33,7 +33,7 @@ const (
 // Events of a lease. A lease begins with Acquired and ends with Released or Lost, exactly once. Downgrade ends the old lease with
 // Released.
 const (
-	EventReleased EventType = "released" // the lease was given back; without a connection its node stays until the next reconnect
+	EventReleased EventType = "released" // the lease was given back; without a connection its node stays until the next reconnect, or until the session ends
 	EventLost     EventType = "lost"     // the lease ended before it was released
 )
 

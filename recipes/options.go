@@ -67,8 +67,8 @@ func WithCreate(acl ...zk.ACL) Option {
 func WithReentrancy() Option { return func(o *options) { o.reentrant = true } }
 
 // WithID replaces Config.ID in the nodes of this handle: it names the holder or waiter. A goroutine can take over the place in
-// the queue of another goroutine that gave up. It then appears under the other's ID until it holds the lock, except at a
-// semaphore.
+// the queue of another goroutine that gave up. It then appears under the other's ID until it holds the lock. At a semaphore no
+// goroutine takes over a place.
 func WithID(id string) Option { return func(o *options) { o.id = id } }
 
 // WithMaxWait bounds the wait of each Lock, RLock, Acquire, Campaign, Do and Lead through this handle. It does not bound the work

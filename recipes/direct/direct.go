@@ -78,8 +78,8 @@ func (s *Session) ChildrenW(ctx context.Context, path string) (names []string, s
 	return names, stat, changeChannel(watched, call, w), err
 }
 
-// changeChannel returns the Done channel of the context "watched". A watch that fires ends this context. So the watch is
-// released, even if the caller's context goes on.
+// changeChannel returns the Done channel of the context "watched". A watch that fires ends this context. The end of "watched"
+// also stops the watch, even if the caller's context goes on.
 func changeChannel(watched context.Context, call func(), w *session.Watch) <-chan struct{} {
 	if w == nil {
 		call()

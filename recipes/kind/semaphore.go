@@ -8,7 +8,7 @@ var Semaphore = &Kind{
 	Doc:      "A lock with a number of permits: a caller takes one or more, and waits while too few are free.",
 	Children: []string{"leases", "locks"},
 	Queues: []Queue{
-		// What Marked adds to a permit is for people only. A successor does not wait for one certain permit, so it does not use
+		// What Marked adds to a permit is for reports only. A successor does not wait for one certain permit, so it does not use
 		// Holder.Held.
 		{Child: "leases", Admit: admitUpToPermits, Marked: true, Exclusive: map[string]string{WireCurator: "lease-"}},
 		{Child: "locks", Gate: true, Admit: firstHolds, Exclusive: map[string]string{WireCurator: "lock-"}},

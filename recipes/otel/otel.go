@@ -16,7 +16,7 @@
 //
 //	locktree.path      the path of the lock; of a MultiLock, the paths of all members
 //	locktree.kind      mutex, rwlock, semaphore, election, once, or multilock
-//	locktree.result    see [recipes.Event]: acquired, timeout, cancelled, held (a Try found the lock held), quota, unreachable or error
+//	locktree.result    see [recipes.Event]: acquired, timeout, cancelled, held (a Try found a contender ahead), quota, unreachable or error
 //	locktree.node      the contender that was granted
 //	locktree.position  contenders ahead of a call that was refused because the lock is held
 //	error.type         the result, unless it is acquired or held; the span's status is an error then

@@ -294,7 +294,7 @@ func (s *Scanner) show(snap *Snapshot) {
 const maxGraph = 200
 
 // shortQueue keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in another
-// lock, until there are twice maxGraph in all. If all of these fit, the short list hides a cycle only where a reader waits behind a
+// lock, until there are twice maxGraph in all. If all of these fit, the short list hides one type of cycle: a reader waits behind a
 // writer that was left out. Every other waiter also waits for a holder directly, and the short list keeps all holders.
 func shortQueue(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	if len(in.Waiters) <= maxGraph {

@@ -31,7 +31,7 @@ type Found struct {
 
 // Surveyor surveys a tree that programs have made without a declaration.
 type Surveyor struct {
-	Stack string // the survey leaves out nodes that any stack declared, but goes on below the containers that this stack declared
+	Stack string // the survey skips each node that a stack declared; it looks below such a node only if it is a container of this stack
 	// Idle returns the kind of an empty node. If Idle is nil, or returns nil, the kind stays unknown.
 	Idle func(path string) *kind.Kind
 	Most int // the largest number of nodes to read
@@ -53,8 +53,8 @@ func (o Surveyor) Survey(ctx context.Context, c session.Source, path string) (to
 	return n.findings(o), w.cut, errors.Join(w.misfits...)
 }
 
-// Around looks at the nodes between root and inner; a survey has found the node inner. It returns the topmost of them. A declaration of
-// inner needs these nodes as containers.
+// Around looks at the nodes between root and inner; a survey has found the node inner. It returns the topmost of them, or inner if
+// there are none. A declaration of inner needs these nodes as containers.
 func (o Surveyor) Around(ctx context.Context, c session.Source, inner *Found, root string) (*Found, error) {
 	s, err := session.Live(ctx, c)
 	if err != nil {

@@ -29,8 +29,8 @@ type visitedNode struct {
 	found  *Found // the result of a survey
 }
 
-// walk reads a subtree level by level, the nodes of a level concurrently. Only the tree decides which nodes the walk reaches, even if the
-// walk stops at the bound o.Most.
+// walk reads a subtree level by level, the nodes of a level concurrently. In the same tree it reaches the same nodes each time, even if
+// it stops at the bound o.Most.
 type walk struct {
 	o Surveyor
 	s *session.Session

@@ -591,7 +591,8 @@ func createTree(ctx context.Context, s *session.Session, path string, k *kind.Ki
 }
 
 // CreateNode creates a node unless it exists. If parents are missing, CreateNode creates them and then tries the node again. It
-// tries the node first: a server checks the rights before it looks for the node, and we may have no rights on the parents.
+// tries the node first, because we may have no right to create the parents. A server would then refuse to create them, even if
+// they exist.
 func CreateNode(ctx context.Context, s *session.Session, path string, acl []zk.ACL) error {
 	create := func() error {
 		_, err := s.Create(ctx, path, nil, 0, acl)

@@ -14,7 +14,7 @@ type Take = func(context.Context) (*recipes.Lease, error)
 // Work runs under a lock.
 type Work = func(context.Context, *recipes.Lease) error
 
-// A Way is a recipe as tests of all of them see it: how it is taken, and how another client keeps it from being granted.
+// A Way is a recipe for tests that run with every recipe: how to take it, and how another client blocks it.
 type Way struct {
 	Path  string
 	Kind  *kind.Kind

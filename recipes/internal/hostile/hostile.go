@@ -1,6 +1,6 @@
 // Package hostile has what tests of sessions and of recipes put on the other end of a connection: frames, servers that break the
-// protocol, certificates. It also has the waits of tests in real time. For seconds a busy machine may run no goroutine of a test, or no
-// thread of a server. No test may depend on how soon they run.
+// protocol, certificates. It also has the waits of tests in real time. On a busy machine, seconds may pass before a goroutine of a test
+// or a thread of a server runs. No test may depend on how soon they run.
 package hostile
 
 import (

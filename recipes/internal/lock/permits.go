@@ -91,8 +91,8 @@ func (a *Call) create(ctx context.Context) ([]arrival, error) {
 //
 // The order of the permits alone keeps a semaphore's limit:
 //  1. A permit is granted if a listing made after its creation shows fewer older permits than the limit.
-//  2. Take all permits that are held at one moment. The others are older than the newest permit, so the listing that granted the
-//     newest showed them. So the others are fewer than the limit, and all permits together are no more than the limit.
+//  2. Consider all permits that are held at one moment. The others are older than the newest permit, so the listing that granted
+//     the newest showed them. So the others are fewer than the limit, and all permits together are no more than the limit.
 //
 // The gate is listed for fairness only: permits are not granted directly while another contender waits there.
 func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error) {
@@ -164,9 +164,9 @@ func (a *Call) checkGranted(at *arrival) error {
 // semaphore writes nothing. Permits that are created only to be withdrawn are in the way of other tries, and of Curator's
 // clients, which count every permit. When permits are free again, the first try costs one round trip more.
 //
-// The first waiter at the gate relies on this. After the waiter has queued, each other client creates and withdraws direct permits in
-// one later call at most, besides its calls under way. That later call lists the gate and sees the waiter, and so does every later
-// look of that client in its session.
+// The first waiter at the gate relies on this. Once the waiter has queued, each other client creates direct permits at most in its
+// calls under way and in one further call. That further call lists the gate and sees the waiter, and so does every later look of that
+// client in its session.
 func (a *Call) look(ctx context.Context, t *wait.Opened) error {
 	if !a.crowd(t).busy.Load() {
 		return nil

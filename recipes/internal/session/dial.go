@@ -155,8 +155,8 @@ func (s *Session) pause(pass int) bool {
 }
 
 // longestDelay returns how long a pass over the servers may be put off without risk for the session, 0 before there is a session. A
-// session that holds nothing lasts 7T/8 from the last answer; when a silent connection is given up, 5T/24 remain. A lease ends T/3
-// after the first heartbeat that fails: ten passes fit into that.
+// session that holds nothing lasts until 7T/8 after the newest answered frame was sent; when a silent connection is given up, 5T/24
+// remain. A lease ends T/3 after the first heartbeat that fails: ten passes fit into that.
 func (s *Session) longestDelay() (most time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,8 +198,8 @@ func wait(live context.Context, d time.Duration) bool {
 // budget bounds one attempt: dialling, TLS and the answer to the connect request. With a session timeout of T, the servers share T/3. So
 // of several servers each has T/6 at most. That is less than the 5T/24 that remain when a silent connection is given up: one server that
 // accepts and says nothing does not cost the session. After a failed pass the budget doubles, for slow networks. It does not double while
-// something is held: on so slow a network a lease would end anyway. However many servers there are, each gets half a second, or T/6 if
-// that is shorter.
+// something is held: on so slow a network a lease would end anyway. However many servers there are, each gets at least half a second, or
+// T/6 if that is shorter.
 func (s *Session) budget(pass int) time.Duration {
 	s.mu.Lock()
 	t, asked, held := s.timeout, s.state == stateAsked, len(s.holds) > 0

@@ -26,7 +26,7 @@
 // Only a committed write of its own proves that a session is alive. A server that is cut off from the others answers pings, reads
 // and even sync for seconds after the rest have expired the session. While a caller holds something ([Session.Hold]) or expects
 // to hold it next ([Session.Ready]), the session commits one heartbeat every sixth of its timeout. While something is held, the
-// session counts as lost half a timeout after its last committed write was sent, by this process's own clock
+// session counts as lost at most half a timeout after its last committed write was sent, by this process's own clock
 // ([Session.Deadline]). The proof stands at type proof. It assumes a session timeout of at least four ticks of the servers, and a
 // clock whose rate is right to within a sixteenth.
 //

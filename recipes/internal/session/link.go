@@ -176,8 +176,8 @@ func (l *link) stop(t *time.Timer) {
 var errUnanswered = errors.New("it answers pings, and left a request unanswered for a session timeout")
 
 // expire ends the link if one request has been the oldest for a whole session timeout. An answer out of order ends it earlier (see
-// awaitedCall). But perhaps no later request is answered, and the caller's context never ends. expire returns the time of its next
-// call, or the parameter deadline if that is earlier. Each look at the clock calls it, at least once per session timeout.
+// awaitedCall). expire serves callers whose context never ends, for the case that no later request is answered. expire returns the time of
+// its next call, or the parameter deadline if that is earlier. Each look at the clock calls it, at least once per session timeout.
 func (l *link) expire(deadline time.Time) time.Time {
 	l.mu.Lock()
 	first, due := l.calls.first, l.turned

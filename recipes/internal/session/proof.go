@@ -38,8 +38,8 @@ func (p proof) deadline(t, slept time.Duration) time.Time {
 	return own
 }
 
-// Proven reports whether a write of this session that was sent less than T/6 ago has been committed. A lease ends T/2 after that
-// write. So a lease that begins now has at least T/3 left, as much as a held lease has just before a heartbeat.
+// Proven reports whether a write of this session that was sent less than T/6 ago has been committed. Unless touched ends it
+// earlier, a lease lasts T/2 from that send. So a new lease has T/3 left, as much as a held lease has just before a heartbeat.
 func (s *Session) Proven() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *Session) readClock() (now time.Time) {
 // schedule says when the session does what next. It follows from the last answer and the last commit. The moment of an action
 // that is due is in the past. An action that does not apply has the value never.
 type schedule struct {
-	beat    time.Time // a heartbeat is due: T/6 after the last commit, at once while the session is suspect
+	beat    time.Time // a heartbeat is due: T/6 after the send of the last commit, at once while the session is suspect
 	doubt   time.Time // the session becomes suspect: by silence or, while something is held, by the lack of commits
 	another time.Time // this server answers but commits nothing, as a follower without its leader does: another server is tried
 	silent  time.Time // the connection counts as dead: nothing sent within the last 2T/3 has been answered

@@ -10,9 +10,10 @@
 //	Asks ──> Holds ──> Leaves ──> the next goroutine Asks, or the queue is gone
 //	  └──────────────────▲
 //
-// A set of locks takes its turns at one moment: all, or none. It has no turn while it waits. With a turn, a waiting set could
-// block itself. A goroutine that holds one of the set's locks could want another of them, and wait for the set, while the set
-// waits for that goroutine. So single callers overtake a set that cannot go on yet. A turn is Free while only such sets wait.
+// A set of locks takes its turns at one moment: all, or none. It has no turn while it waits. If a waiting set had a turn, it
+// could block itself. A goroutine that holds one of the set's locks could want another of them, and wait for the set, while
+// the set waits for that goroutine. So single callers overtake a set that cannot go on yet. A turn is Free while only such
+// sets wait.
 package turn
 
 import (

@@ -114,7 +114,8 @@ func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err err
 	dir := w.Node().Dir
 	path := kind.JoinPath(dir, v.Behind)
 	// The watch on the contender in the way is kept if it has not fired. If it has fired for a deletion, it is kept too, and Next
-	// returns that event. If the session has reconnected since the listing, the declaration's watch has fired too: see prove.
+	// returns that event. If the session has reconnected since the listing, that event alone grants nothing: the declaration's
+	// watch has fired too (see prove).
 	if b := w.way.behind; b != nil {
 		if t := b.Event(); b.Path() != path || t != 0 && t != zk.EventNodeDeleted {
 			w.way.behind = znode.Stop(b)
@@ -179,7 +180,7 @@ func (w *waiter) lookAhead(ctx context.Context, path, elder string) {
 	if k.Czxid == 0 || data == nil && (way.behind == nil || way.before != nil) {
 		return
 	}
-	way.looked = true // this field only saves requests: after a change of a node since our create, another such watch on it would fire at once
+	way.looked = true // this field only saves requests: if a node has changed since our create, each new watch with that zxid would fire at once
 	set, err := w.Owner.Session.SetWatches(ctx, since, data, []string{elder}, w.waker())
 	if err != nil { // watchAhead reads the predecessor instead
 		return

@@ -51,8 +51,8 @@ func (n *KeyNode) creates(ops []any, made []bool) []any {
 }
 
 // check checks that the declaration of the family is the one that was read. A late transaction with a former path of the key can still
-// pass this check: a family that was destroyed and declared again starts at version 0. So waiter.prove looks whether the declaration has
-// changed, and if so, reads the path of the key again. Txn.recheck deletes the late node.
+// pass this check: versions repeat, because a family that was destroyed and declared again starts at version 0. So waiter.prove looks
+// whether the declaration has changed, and if so, reads the path of the key again. Txn.recheck deletes the late node.
 func (n *KeyNode) check() *zk.CheckVersionRequest {
 	return &zk.CheckVersionRequest{Path: n.Family.Path, Version: n.Family.Version}
 }
@@ -175,8 +175,8 @@ func (n *KeyNode) deletesAll() bool {
 	return !n.SeenOthers && !slices.Contains(n.Made[:n.Needed], false)
 }
 
-// look asks for the stat of each node, children first. So a child that the servers' collector deletes meanwhile is not counted as a
-// contender.
+// look asks for the stat of each node, children first. If look asked for the parent first, the parent's count could include a child
+// that the servers' collector then deletes. removeEmpty would take that child for a contender.
 func (n *KeyNode) look(b *session.Batch) []*session.Reply {
 	looks := make([]*session.Reply, len(n.Dirs))
 	for i, dir := range slices.Backward(n.Dirs) {

@@ -26,7 +26,8 @@ import (
 // Both are 1,048,575 unless set, and extrasize follows jute.maxbuffer. The cap leaves room where operators have set less.
 const MaxEphemeralBytes = 512 << 10
 
-// LastSequence is the highest number a contender may get. At 2^31-1 an idle ZooKeeper 3.8 gives every further child the same number.
+// LastSequence is the highest number a contender may get. At 2^31-1, ZooKeeper 3.8 gives each further child the same number if no create
+// is pending.
 const LastSequence = math.MaxInt32 - 1<<20
 
 // Node is one node of ours in a queue, before its creation, while it exists, or after its end. Its name starts with a random prefix, so

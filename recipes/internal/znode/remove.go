@@ -22,7 +22,7 @@ import (
 //	             waits for        when ctx ends            error
 //	Drop         an answer        stops waiting            nil if gone, otherwise ErrReleasePending
 //	DropNow      an answer        goes on waiting          nil if gone, otherwise the refusal or the end of the session
-//	LeaveBehind  only the send    has sent already         none: callback reports the end
+//	LeaveBehind  only the send    no effect: it was sent   none: callback reports the end
 //
 // Drop deletes contenders, and calls callback when they are gone or nothing more can be done. It returns nil when they are known to be
 // gone. Otherwise the error is ErrReleasePending: ctx ended first, a server refused, or the session ended, which removes them.

@@ -45,8 +45,8 @@ type Txn struct {
 //	refused, or not sent            the refusal      never exist          exist         the caller deletes Gone in the end
 //	reply lost, found applied       nil              exist                are deleted   the caller deletes Born in the end
 //	reply lost, found not applied   ErrNotApplied    absent, may come     exist         recheck: Born. The caller: Gone
-//	abandoned, before any of these  ctx's, or why    a goroutine still    as Born       that goroutine deletes what exists of both,
-//	                                it is unknown    finds out                          then closes Left. The caller: nothing
+//	abandoned, not known yet        ctx's, or why    unknown              unknown       a goroutine finds out, deletes what exists of
+//	                                it is unknown                                       both, then closes Left. The caller: nothing
 //
 // An error that is ErrNotApplied, or has OutcomeNotSent, allows another try.
 func (t *Txn) Run(ctx context.Context, lists ...string) (children [][]string, err error) {
@@ -206,9 +206,10 @@ const recheckUntil = 4096 * time.Second
 // look.
 //
 // A server of 3.8.0 was seen to execute a request after the write of resolve. One of its threads had stood still, and the session had
-// meanwhile reconnected to the same server. (The new connection overtakes the old one in NIOServerCnxn, and Learner.validateSession
-// overtakes the follower's queues.) Only the end of the session makes absence final. Callers of a transaction that also deletes (Gone) do
-// not trust ErrNotApplied: they delete the same nodes, or try again. If two transactions delete the same node, the second fails as a whole.
+// meanwhile reconnected to the same server. (In NIOServerCnxn, requests of the new connection can come before those of the old one.
+// Learner.validateSession asks the leader at once, before the follower forwards the requests in its queues.) Only the end of the session
+// makes absence final. Callers of a transaction that also deletes (Gone) do not trust ErrNotApplied: they delete the same nodes, or try
+// again. If two transactions delete the same node, the second fails as a whole.
 func (t *Txn) recheck(wait time.Duration) {
 	t.Owner.runAfter(wait, func() {
 		if late, err := t.appliedLate(); late {

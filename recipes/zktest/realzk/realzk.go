@@ -302,7 +302,7 @@ func (s *Server) start() {
 	if err := begin(); err != nil {
 		s.tb.Fatalf("realzk: start %s: %v", s.args[0], err)
 	}
-	// One goroutine waits for each process, at once, so that no zombie answers a signal.
+	// From its start a goroutine waits for each process: a dead process that nobody has waited for would still accept signals.
 	exited := make(chan struct{})
 	s.exited = exited
 	go func(cmd *exec.Cmd) {

@@ -26,8 +26,8 @@ func NewContender(dir string, c kind.Contender, data []byte, stat *zk.Stat) kind
 	return k
 }
 
-// writerOf names the client by the marker, which is unique for kazoo and WriteLock, and otherwise by the form of the id. This library
-// writes Curator's or kazoo's names, so writerOf takes it for Curator or kazoo; only the data tells them apart.
+// writerOf names the client. Only kazoo and WriteLock have their own markers; for other markers, the form of the id decides. This
+// library writes Curator's or kazoo's names, so writerOf takes it for Curator or kazoo; only the data tells them apart.
 func writerOf(c kind.Contender) string {
 	switch c.Marker {
 	case "__lock__", "__rlock__":

@@ -57,9 +57,9 @@ const wholeTimeout Fraction = 96
 // on the first alone; the others keep leases and sessions from ending early.
 //
 //  1. Chain <= 15/16 wholeTimeout, and Report >= half a tick, because T is at least 4 ticks: see proof.deadline in package session.
-//  2. Lease + Report + Beat + Spacing <= Chain. Lease counts from the last committed write, and Chain from an older frame: see touched in
-//     package session. While heartbeats come in time, the older frame was sent at most Report + Beat + Spacing before the write: it must
-//     be Report older, frames come every Beat, and link.touch keeps one in each Spacing. So Chain does not shorten the lease.
+//  2. Lease + Report + Beat + Spacing <= Chain. Lease counts from the last committed write, and Chain from the newest frame that is at
+//     least Report older: see touched in package session. If heartbeats come in time, there is a frame every Beat, and link.touch keeps
+//     one in each Spacing. So the older frame is at most Report + Beat + Spacing older, and Chain does not shorten the lease.
 //  3. Beat < Doubt, so a heartbeat has time for its answer. Doubt + Beat <= Lease, so after Doubt another server still has the time
 //     Beat to commit a heartbeat.
 //  4. 10 Spacing <= Lease - Beat. After the first heartbeat that fails, ten passes over the servers fit into the lease.
@@ -70,8 +70,8 @@ const (
 	Spacing Fraction = 3  // T/32: the least time between two heartbeats, two passes of a lease in danger, two stamps of link.touch
 	Respite Fraction = 8  // T/12: the longest pause before an attempt to connect while no lease is in danger
 	Report  Fraction = 12 // T/8: within this time after a follower has heard from a session, it tells its leader
-	Beat    Fraction = 16 // T/6: from the last commit until a heartbeat is due
-	Doubt   Fraction = 32 // T/3: from the last commit until a session that holds something is suspect
+	Beat    Fraction = 16 // T/6: from the send of the last commit until a heartbeat is due
+	Doubt   Fraction = 32 // T/3: from the send of the last commit until a session that holds something is suspect
 	Ping    Fraction = 32 // T/3: from the last frame until a ping is sent
 	Lease   Fraction = 48 // T/2: from the send of the last commit until a lease ends
 	Silent  Fraction = 64 // 2T/3: from the send of the newest answered frame until the connection is given up

@@ -17,7 +17,7 @@ type reading struct{ wall, monotonic, slept time.Duration }
 var newestReading atomic.Pointer[reading]
 
 // sleepSinceStart is CLOCK_BOOTTIME minus CLOCK_MONOTONIC: the time this machine has been suspended since it started. Neither
-// clock follows the wall clock, so setting the date changes nothing. But a kernel that counts a sleep moves the wall clock and
+// clock follows the wall clock, so setting the date changes nothing. When the kernel counts a sleep, it moves the wall clock and
 // CLOCK_BOOTTIME by the same amount. While the wall clock and the monotonic clock have not drifted apart since the last
 // measurement, that measurement is still right. Then no system call is made.
 func sleepSinceStart(now time.Time) time.Duration {
