@@ -218,9 +218,9 @@ func (x *Applier) emit(e event.Event) {
 	}
 }
 
-// Before anything of the stack is read, mayBegin refuses a connection that is in neither set of administrators: the one that the
-// stack names, and the one of the root. The plan, made later, decides which of the two sets applies. The method refuseEarly then
-// checks that set.
+// mayBegin refuses a connection that neither the ensemble block nor .locktree names as an administrator. It does so before it
+// reads anything of the stack. The plan, made later, decides which of these two sets of administrators applies. The method
+// refuseEarly then checks that set.
 func (x *Applier) mayBegin(ctx context.Context, desired *plan.Tree) error {
 	named, path := desired.Intent.Access, record.ScaffoldPath(desired.Root)
 	var refused error

@@ -17,35 +17,36 @@
 //
 // # Guarantees
 //
-// The structure, the parameters, the access lists of new nodes and the record change in one ZooKeeper transaction: all or nothing.
-// A plan that does not fit is cut into several transactions. After each of them, every lock exists completely or not at all. If an
-// apply ends between two, the next apply finishes it. Servers that accept less than ZooKeeper's default (jute.maxbuffer) get
-// smaller transactions, down to one lock with the record. If they accept 80,000 bytes, a stack of about a thousand locks can be
-// applied. If a transaction ends the connection, the apply sends a harmless request of the same length. The transaction counts as
-// too long only if this request also ends the connection, while servers answer short ones.
+// The structure, the parameters, the access lists of new nodes and the record change in one ZooKeeper transaction: all or
+// nothing. A plan that does not fit is cut into several transactions. After each of them, every lock exists completely or not at
+// all. If an apply ends between two, the next apply finishes it. Servers that accept less than ZooKeeper's default
+// (jute.maxbuffer) get smaller transactions, down to one lock with the record. If a transaction ends the connection, the apply
+// sends a harmless request of the same length. The transaction counts as too long only if this request also ends the connection,
+// while servers answer short ones.
 //
 // A transaction is sent only if every node that the plan relied on is unchanged. It is fenced: its first operation checks the apply
 // lock, so a program that was paused past its session commits nothing. If the reply is lost, the apply never guesses. It reads the
 // apply id in the record. Every destroy raises the data version of the apply lock. A destroy that had no record to delete learns
 // its outcome from this version.
 //
-// An apply writes only nodes with this stack's marker, except the nodes that it imports, those of a family's keys, and the tool's
-// own. The tool's own nodes are .locktree, its contents, the root and created nodes above it. If others made the root, the apply
-// only adds entries to its access list, and later removes its own. If the access list that a family gives to the nodes of its keys
-// changes, an apply replaces it on the existing ones. If the family is deleted, the apply first deletes the nodes of unused keys.
-// It deletes no node that has children: a holder or waiter makes the whole transaction fail, whenever it arrived. Only a lock that
-// is named to be broken by force is deleted with its contenders.
+// An apply writes only nodes with this stack's marker. Exceptions are the nodes that it imports, the tool's own nodes, and the
+// key nodes of a family. A family is a lock with keys: it has a node for each key that clients use. The tool's own nodes are
+// .locktree, its contents, the root and created nodes above it. If others made the root, the apply only adds entries to its
+// access list, and later removes its own. If the access list that a family gives to the nodes of its keys changes, an apply
+// replaces it on the existing ones. If the family is deleted, the apply first deletes the nodes of unused keys. It deletes no
+// node that has children: a holder or waiter makes the whole transaction fail, whenever it arrived. Only a lock that is named to
+// be broken by force is deleted with its contenders.
 //
 // # What is not guaranteed
 //
-// ZooKeeper cannot set access lists in a transaction. Some lists are set one by one afterwards: those of existing nodes, and those
-// of new nodes that still admit removed administrators. Each is guarded by its version, and noted in the record beforehand. An
-// apply that is interrupted there leaves nodes with their old lists, and the next one finishes. There are two passes: every right
-// is granted everywhere before any is withdrawn. Until the second pass, new nodes also admit the administrators whom the plan
-// removes. The access list of .locktree names the root's administrators. It gains entries first and loses entries last. So if an
-// apply that replaces a declared administrator is interrupted, either the old or the new credential can still do everything. This
-// does not hold for a stack without declared administrators. It does not hold for an apply with targets either: that apply leaves
-// the lists of the tool's own nodes as they are.
+// ZooKeeper cannot set access lists in a transaction. New nodes are created with lists that still admit the administrators whom
+// the plan removes. The apply sets their final lists afterwards, one by one, like those of existing nodes. Each write is guarded
+// by its version, and noted in the record beforehand. An apply that is interrupted there leaves nodes with their old lists, and
+// the next one finishes. There are two passes: every right is granted everywhere before any is withdrawn. The access list of
+// .locktree names the root's administrators. It gains entries first and loses entries last. So if an apply that replaces a
+// declared administrator is interrupted, either the old or the new credential can still do everything. This does not hold for a
+// stack without declared administrators. It does not hold for an apply with targets either: that apply leaves the lists of the
+// tool's own nodes as they are.
 //
 // In the milliseconds between verification and transaction, a node may be deleted and created again by hand with equal versions.
 // The apply cannot tell it from the verified node.

@@ -14,7 +14,7 @@ import (
 
 // inventory is everything that has an address or a path. Intents are checked against it.
 type inventory struct {
-	addrs map[plan.Addr]*eval.Instance // nodes, their blocks, modules (nil) and their blocks (nil)
+	addrs map[plan.Addr]*eval.Instance // nodes and their blocks; module instances and module blocks have the value nil
 	nodes map[plan.Addr]*eval.Instance // nodes alone
 	exact map[plan.Addr]bool           // nodes and instances of modules, without blocks that have for_each
 	// blocks are the addresses without any keys.

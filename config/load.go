@@ -131,7 +131,7 @@ func trees(e *eval.Evaluation, stack string) []*Ensemble {
 	for _, on := range blocks {
 		own[on] = ownACL(on) // once and not for each node, because ownACL hashes passwords
 	}
-	// Go through the nodes in the order of the tree, so that each is appended.
+	// Add the nodes in the order of the tree, so that each one goes to the end of the list.
 	byPath := slices.SortedFunc(slices.Values(e.All.Instances), func(a, b *eval.Instance) int { return strings.Compare(a.Path, b.Path) })
 	origins := map[*static.Node]string{} // one text for all instances of a block
 	for _, i := range byPath {

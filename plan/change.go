@@ -47,9 +47,9 @@ type Change struct {
 	MissingParts []string `json:"-"`
 	// Former is the node of the lock at PreviousPath.
 	Former *Node `json:"-"`
-	// Missing is the outermost part of a deleted node's address that the configuration does not declare. A moved lock may take the
-	// path of an old lock that is no longer declared. Then a plan also shows the deletion of the old lock. In the change of such a
-	// moved lock, Leaves is the Reason of the old lock's deletion, and Missing is part of the old lock's address.
+	// Missing is the outermost part of a deleted node's address that the configuration does not declare. A moved lock may take
+	// the path of an old lock that is no longer declared. Then a plan also shows the deletion of the old lock. In the change of
+	// the moved lock, Leaves says why the old lock is deleted, and Missing belongs to the old lock's address.
 	Missing Addr   `json:"-"`
 	Leaves  Reason `json:"-"`
 	// FormerLists are the access lists that the apply replaces by After.Payload.ChildACL on the nodes of a family's keys; nil for

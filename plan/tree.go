@@ -33,11 +33,11 @@ type Tree struct {
 	// IndexTrouble says why the existing record cannot be understood; Index is then nil.
 	IndexTrouble string
 	// Destroys counts the writes to the stack's apply lock, by its data version. Every destroy makes one, and so does a change of
-	// the list of the lock's contenders. Without it, an old plan would fit again when everything that it found absent is absent
-	// again.
+	// the list of the lock's contenders. Without this count, an old plan would fit again after a destroy: all nodes that were
+	// absent then are absent now.
 	Destroys int32
-	// Frame are the root and the tool's own nodes, with their access lists. Those that do
-	// not exist are missing. nil in a tree that was not read.
+	// Frame are the root and the tool's own nodes, with their access lists. If the stack declares administrators, the nodes above
+	// the root are included. Nodes that do not exist are missing. Frame is nil in a tree that was not read.
 	Frame []Framed
 	// Contenders is the access list of the apply lock's contenders.
 	Contenders kind.List

@@ -16,8 +16,8 @@
 //   - look: [UnknownError], [VerifyError];
 //   - change something: [ProblemsError], [TooLargeError], [NodeError], [WrongEnsembleError].
 //
-// apply/internal/refusal makes them of the answers of servers. [WhoWeAre] returns the identities of the connection, and [RefusedAt]
-// the node whose access list refused a request.
+// apply/internal/refusal makes most of them from the answers of servers. [WhoWeAre] returns the identities of the connection, and
+// [RefusedAt] the node whose access list refused a request.
 //
 // The package relies on plan for values and on recipes for the errors of a client. It reads and writes no node.
 package failure

@@ -125,7 +125,8 @@ func takenError(root, theirs, stack, other, why string) error {
 	}
 }
 
-// owner reads who declared the root node. It is an error if a stack did, because that stack also owns the contents of the root.
+// owner reads who declared the root node. If any stack did, this one included, owner returns an error: that declaration owns the
+// contents of the root, too.
 func (r *reader) owner(ctx context.Context) error {
 	data, _, err := r.s.Get(ctx, r.tree.Root)
 	switch {

@@ -414,8 +414,8 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 }
 
 // isPart reports whether the lock above the node has it among its Parts already. A node inside a lock is visited only if the walk
-// does not reach the lock and r.names has both paths. A configuration that declares a lock names no path inside it, so the
-// configuration does not declare this lock.
+// does not reach the lock and r.names has both paths. The configuration does not declare this lock: if it did, it would name no
+// path inside the lock.
 func (r *reader) isPart(path string) bool {
 	above := r.seen[kind.ParentPath(path)]
 	return above != nil && slices.ContainsFunc(above.Live.Parts, func(p plan.Part) bool { return kind.JoinPath(above.Path, p.Name) == path })
@@ -538,7 +538,7 @@ func (t *Tally) Count() (done, all int) {
 	return int(t.done.Load()), int(max(t.all.Load(), t.least.Load()))
 }
 
-// begin counts from zero. The parameter least is how many nodes there are at least to read.
+// begin counts from zero. The parameter least is a lower limit of the number of nodes to read.
 func (t *Tally) begin(least int) {
 	t.done.Store(0)
 	t.all.Store(0)

@@ -22,8 +22,7 @@ type sharing struct {
 // maxLists bounds the search for an equal access list, for trees with a different one on every node.
 const maxLists = 64
 
-// list returns an access list with the same entries in the same order, the first
-// one that was seen.
+// list returns the first access list seen that has the same entries in the same order.
 func (s *sharing) list(acl kind.List) kind.List {
 	s.mu.Lock()
 	defer s.mu.Unlock()

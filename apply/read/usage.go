@@ -208,8 +208,7 @@ func (r *reader) describe(ctx context.Context, n *plan.Node, line []entry, limit
 	for i := range line {
 		e := &line[i]
 		// A gate is a queue that grants nothing; its first contender may already be in the deciding queue. So describe reads that
-		// contender's session. While the contender is first in the gate, the nodes of its session in the deciding queue grant
-		// nothing yet.
+		// contender's session. A client that is first in the gate holds nothing yet, even if it has nodes in the deciding queue.
 		first := k.Queues[e.queue].Gate && (i == 0 || line[i-1].queue != e.queue)
 		if i < limit || limit == MaxDescribed && k.Permits != nil && !k.Queues[e.queue].Gate || first {
 			told = append(told, e)

@@ -37,8 +37,8 @@ func escape(text string) string {
 	return b.String()
 }
 
-// chooseNames chooses one of each list of names, the first that is free. The last of each list must be unlike the last of all
-// others.
+// chooseNames chooses one name from each list. A name that is taken, or that two lists would get, is given to none of them: each
+// goes on to its next name. The last name of each list must differ from the last names of all others.
 func chooseNames(lists [][]string, taken ...string) []string {
 	at, names := make([]int, len(lists)), make([]string, len(lists))
 	for again := true; again; {
@@ -102,7 +102,7 @@ func facts(b *Block) (lines []string) {
 	return slices.Clip(lines)
 }
 
-// printable is text for one line of a comment, or for several.
+// printable makes a text fit for a comment: it keeps line breaks, and replaces other unprintable characters by spaces.
 func printable(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

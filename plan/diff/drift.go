@@ -306,8 +306,8 @@ func pinAll(p *plan.Plan, s *access.Sides) {
 			p.Pins = append(p.Pins, c.Pin)
 		}
 	}
-	// If a declared node takes the path of a deleted semaphore's structural child, that path has two pins. The child's is kept,
-	// because the path is not absent.
+	// If a declared node takes the path of a deleted semaphore's structural child, that path has two pins. The child's pin is
+	// kept: a node exists at the path, and the other pin says that none does.
 	slices.SortFunc(p.Pins, func(a, b plan.Pin) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(b.Czxid, a.Czxid), cmp.Compare(a.Addr, b.Addr))
 	})

@@ -369,8 +369,8 @@ const massShare, massLeast = 30, 5
 // checkMass finds namespaces that would lose too much, only the outermost ones.
 //
 // Every node counts in each namespace around it. The share alone would stop the deletion of one lock of two. The number alone
-// would stop that of five locks of ten thousand. Together they are octoDNS's idea of an unsafe plan. Replacements and imports do
-// not count: the lock is there afterwards.
+// would stop the deletion of five locks out of ten thousand. Together they are octoDNS's idea of an unsafe plan. Replacements and
+// imports do not count: the lock is there afterwards.
 func checkMass(p *plan.Plan, s *access.Sides) {
 	if s.Opts.Destroy || s.Opts.AllowMassDestroy {
 		return
@@ -418,7 +418,7 @@ const maxListing = 16<<20 - 4096
 const javaListing = 1<<20 - 1 - 100
 
 // contenderName is the length of a contender's name in a listing: `_c_`, a UUID, `-lock-` and ten digits, behind the length
-// itself. A listing that our clients read has 284,000 of them, and one that Java clients read 17,700.
+// itself. Our clients can read a listing of 284,000 such names, Java clients one of 17,700.
 const contenderName = 4 + 3 + 36 + 6 + 10
 
 // checkListings finds namespaces that would grow too long to be listed, and those that have become too long for other clients.

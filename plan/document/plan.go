@@ -128,7 +128,7 @@ type Output struct {
 	Sensitive bool            `json:"sensitive"`
 	Type      json.RawMessage `json:"type,omitempty"`
 	Value     json.RawMessage `json:"value,omitempty"`
-	Action    string          `json:"action,omitempty"` // in the stream of a plan, which has no values
+	Action    string          `json:"action,omitempty"` // set only in the message stream of a plan, where outputs have no values
 }
 
 // Problem is what the author of the configuration has to know.

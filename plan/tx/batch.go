@@ -19,8 +19,8 @@ import (
 // connection of a client that sends more. The rest is left for the fencing check and the protocol.
 const MaxTransaction = 900_000
 
-// reserve leaves room in each transaction for data that is not known when it is begun: lists that are pending on its new nodes,
-// the data of the apply lock, names of transactions.
+// reserve leaves room in each transaction for data that is not known when it is begun: the lists that are pending on its new
+// nodes, and the data of the apply lock.
 const reserve = 100_000
 
 // Transaction is one of the transactions of a plan.

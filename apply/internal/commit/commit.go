@@ -198,7 +198,7 @@ func (r *Sender) ask(ctx context.Context, s *direct.Session) (outcome, error) {
 	if landed {
 		return committed, nil
 	}
-	if r.Held.Lease.Context().Err() != nil { // also when the session is another one by now
+	if r.Held.Lease.Context().Err() != nil { // the lease is lost, perhaps because the client has another session now
 		stat, err := s.Exists(ctx, r.Held.Lease.Node())
 		if err != nil {
 			return undecided, err

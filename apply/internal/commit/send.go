@@ -60,8 +60,8 @@ type Sender struct {
 
 	// The transaction under way.
 	tx    *tx.Transaction
-	all   []tx.Op        // all that is sent: history, deletion of contenders, operations of tx
-	notes int            // how many operations of all come before those of tx
+	all   []tx.Op        // all that is sent: history, the operation of first, deletions of contenders, operations of tx
+	notes int            // how many operations of all are the history and the operation of first
 	size  int            // the size of all, in bytes
 	noted *history.Entry // what the transaction adds to the history; nil if it may not write the history
 }
@@ -116,7 +116,7 @@ func (r *Sender) transact(ctx context.Context, batch *tx.Transaction) error {
 	default: // there are more than planned if some were cut
 		r.Total = max(r.Total, r.Done+1)
 	}
-	stated := r.all[r.notes:] // what the plan states, without the notes
+	stated := r.all[r.notes:] // all operations except the history and the operation of first
 	ops, bytes := len(stated), tx.Size(stated)
 	if r.noted != nil {
 		r.History.Wrote(r.all[0].Data)
@@ -253,8 +253,8 @@ func (r *Sender) force(ctx context.Context) (resolved bool, err error) {
 	return false, err
 }
 
-// first returns the operation that prevents two stacks from both being applied to a root for the first time. It raises the data
-// version of the directory of records, in which no other stack had a record.
+// first returns an operation that guards a new root: if two stacks are applied to the root, the second transaction fails. The
+// operation raises the data version of the directory of records, in which no other stack had a record.
 func (r *Sender) first() []tx.Op {
 	if !r.Record.Absent || r.tx.Index == nil {
 		return nil

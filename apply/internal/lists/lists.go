@@ -79,8 +79,9 @@ func (r *Phase) Set(ctx context.Context, steps []plan.ACLStep) error {
 			if steps[i].OfKey && errors.Is(err, zk.ErrNoNode) { // the key is not used any more
 				done, err = narrow, nil
 			}
-			// One node that another identity has closed to us must not stop the removal of rights on all others. A closed node of
-			// a key is an error: a client of the key may depend on the old list, so the record must keep that list.
+			// One node that another identity has closed to us must not stop the removal of rights on all others. But if a key's
+			// node is closed to us, the apply fails, and the note about the old list stays in the record. A client of the key may
+			// depend on that list.
 			if errors.Is(err, zk.ErrNoAuth) && !steps[i].OfKey && !access.Administers(r.Plan, steps[i].Before) {
 				closed = cmp.Or(closed, err)
 				continue
@@ -139,8 +140,9 @@ func (r *Phase) setNext(ctx context.Context, step plan.ACLStep) (int32, error) {
 	return aversion, err
 }
 
-// clearPending writes the record without its note, under the lock. If contenders of the lock get fewer rights, it also writes
-// their final access list into the lock's data. The record has the version that our transaction left.
+// clearPending writes the record without its note, under the lock. The data of the apply lock contains the access list for its
+// contenders. If that list loses entries, clearPending also writes the final list there. The record has the version that our
+// transaction left.
 func (r *Phase) clearPending(ctx context.Context) error {
 	data, err := tx.Settled(r.Plan, r.Noted).Encode()
 	if err != nil {

@@ -73,7 +73,8 @@ type loading struct {
 	functions map[*static.Declarations]map[string]function.Function
 }
 
-// Evaluation is one instance of a module, or the configuration itself. It is made for its declarations and reads them only.
+// Evaluation is one instance of a module, or the configuration itself. It evaluates the declarations of one directory, and never
+// changes them.
 type Evaluation struct {
 	Declared *static.Declarations
 	*syntax.Report

@@ -252,8 +252,8 @@ func evaluateInstance(s scope, i *Instance) {
 	checkTogether(s, i)
 }
 
-// checkTogether checks the rules between several parameters. It is silent while one of them is not known, or wrong or missing,
-// which has been reported.
+// checkTogether checks the rules between several parameters. It reports nothing while a parameter is unknown. A wrong or missing
+// one has been reported already.
 func checkTogether(s scope, i *Instance) {
 	missing := slices.ContainsFunc(i.Params.Fields(), func(f kind.Field) bool { return f.Required && i.Node.Attr(f.Name) == nil })
 	var wrong *kind.ParamError

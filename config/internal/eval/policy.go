@@ -26,7 +26,8 @@ type policy struct {
 	allowWorld, allowLockout   bool
 }
 
-// The values of acl.NAME and ensemble.NAME are opaque: only an argument of that type can look inside, and it takes no other value.
+// The values of acl.NAME and ensemble.NAME are opaque. Only arguments that expect such a value can read it, and they take no
+// other value.
 var (
 	policyType   = cty.Capsule("acl", reflect.TypeFor[policy]())
 	ensembleType = cty.Capsule("ensemble", reflect.TypeFor[Ensemble]())

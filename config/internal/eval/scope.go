@@ -34,7 +34,7 @@ type scope struct {
 	r      *Result
 	ctx    *hcl.EvalContext
 	broken bool   // each.key and each.value are not known, because for_each was wrong
-	which  string // the instance as diagnostics name it; "" if they need not
+	which  string // how diagnostics name the instance; "" if they do not name it
 }
 
 // scope is the scope of a declaration. Its context has exactly the values that its expressions refer to, so that nothing that is

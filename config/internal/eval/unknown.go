@@ -19,7 +19,8 @@ func hasUnknownKeys(v cty.Value) bool {
 	return !v.IsKnown() || v.Type().IsSetType() && !v.IsWhollyKnown()
 }
 
-// isUnseen reports whether a declaration does not appear in generated code: access lists, and instructions for an apply.
+// isUnseen reports whether generated code never shows this type of declaration: principals, access lists, checks, imports and
+// removals.
 func isUnseen(d *static.Decl) bool {
 	return d.Block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.Block.Type.Name)
 }

@@ -233,7 +233,7 @@ var znodePath = function.New(&function.Spec{
 	},
 })
 
-// withGuard is a function that refuses arguments before it makes something of them.
+// withGuard returns f with a check: if the check refuses the arguments, f is not called.
 func withGuard(f function.Function, check func(args []cty.Value) error) function.Function {
 	return function.New(&function.Spec{
 		Params: f.Params(), VarParam: f.VarParam(),

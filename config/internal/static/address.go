@@ -60,7 +60,7 @@ func nativeForm(expr hcl.Expression) hcl.Expression {
 		return expr
 	}
 	parsed, diags := syntax.ParseExpression(text, expr.Range().Filename, expr.Range().Start)
-	if diags.HasErrors() { // parsed is what comes before the error, which may be an address
+	if diags.HasErrors() { // after an error, parsed has only the text before it, and that text could be another address
 		return expr
 	}
 	return parsed

@@ -17,8 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// ErrorAt makes a diagnostic that says what (summary) and why and what to type
-// next (detail).
+// ErrorAt makes a diagnostic: the summary says what is wrong, the detail says why and what to type next.
 func ErrorAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &r}
 }

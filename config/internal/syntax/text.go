@@ -72,7 +72,7 @@ type level struct {
 	lines     bool // a line end separates, too
 }
 
-// enter counts a token and what is behind it. It returns false where the tokens are too deep.
+// enter counts one token. The parameter next is the token after it. If the tokens are nested too deep, enter returns false.
 func (d *depth) enter(t hclsyntax.TokenType, next []byte) bool {
 	if len(d.levels) == 0 {
 		d.levels = append(d.levels, level{lines: true})

@@ -169,7 +169,7 @@ type Crossed struct {
 	Row
 	Refused  string // the error that one of them was given
 	Granted  bool   // one of them was granted the other's lock, too
-	Together bool   // locks that take both at once, in opposite orders, were granted: no deadlock
+	Together bool   // clients that each take both locks at once, in opposite orders, were all granted them: no deadlock
 }
 
 // Crossed makes two clients of each system each ask for the other's lock, and waits three times the time to live for the outcome.
@@ -278,7 +278,7 @@ func (e *Env) Failover(trials int) (all []Failover) {
 	if e.runs("zookeeper") {
 		rows := e.elect()
 		if slices.ContainsFunc(rows, func(f Failover) bool { return f.Missing != "" && e.Missing[f.System] == "" }) {
-			rows = e.elect() // a busy machine may lose a session without a kill
+			rows = e.elect() // measure again: on a busy machine, a session may end although no server was killed
 		}
 		all = append(all, rows...)
 	}

@@ -213,7 +213,7 @@ type Distance struct {
 // Traffic is what passed in one direction.
 type Traffic struct {
 	Bytes  atomic.Int64 // without the pings of ZooKeeper's clients, of which a thousand idle sessions send a hundred a second
-	Pieces atomic.Int64 // requests and pings, where a client waits for the answer to each
+	Pieces atomic.Int64 // pieces that arrived: one for each request or ping if clients wait for every answer
 	Pings  atomic.Int64
 }
 

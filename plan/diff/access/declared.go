@@ -45,7 +45,7 @@ func CheckDeclared(p *plan.Plan, s *Sides) {
 }
 
 // openTo finds the first entry that lets everybody do more than read. The contenders' list counts too: a client that can write a
-// contender's data can make its place in the queue that of another client.
+// contender's data can give that contender's place to another client.
 func openTo(list kind.List) string {
 	for _, a := range list {
 		if plan.Everybody(a) && a.Perms&^kind.PermRead != 0 {

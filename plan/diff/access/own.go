@@ -205,8 +205,8 @@ func canBeSet(p *plan.Plan, s *Sides, list kind.List) bool {
 }
 
 // joinLists returns a list of others with the set added, and without the entries that an earlier apply added. An entry with more
-// rights than the set gives came from others. The first hidden digest with the name of one of our users counts as ours, a second
-// one as foreign.
+// rights than the set gives came from others. If the hashes are hidden, the first entry with the name of one of our users counts
+// as ours. Any later one counts as foreign.
 func joinLists(p *plan.Plan, s *Sides, have kind.List) kind.List {
 	list, ours := p.Set.List(), p.Set.List().Normalize()
 	known := slices.Concat(list, formerInsiders(p, s)).Normalize()

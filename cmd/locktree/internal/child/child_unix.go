@@ -21,7 +21,7 @@ func Ends(s os.Signal) bool {
 	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
 }
 
-// NoCore lets a crash write no memory, which holds passwords, to a disk.
+// NoCore prevents a crash from writing the program's memory to disk, because it holds passwords.
 func NoCore() { _ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}) }
 
 // Number is N of a signal, for an exit code of 128+N.

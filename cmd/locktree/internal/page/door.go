@@ -150,7 +150,7 @@ func (d *Door) serve(l net.Listener, s *http.Server, hosts []string, say func(st
 // longestPassword is the number of bytes that bcrypt compares. It would accept a longer password with any ending.
 const longestPassword = 72
 
-// front lets a health check through without a password.
+// front lets a health check through without a password, and refuses a password that is longer than bcrypt compares.
 func front(asks, page http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch _, password, _ := r.BasicAuth(); {

@@ -32,7 +32,7 @@ const (
 // problem is one cause with its consequences, for an operator to look at.
 type problem struct {
 	Severity         severity
-	Over             float64 // the time is so many times the limit; 0 where none is exceeded
+	Over             float64 // the time divided by the limit; 0 if no limit is exceeded
 	Limit            string  // the name of the limit: max_hold or max_wait
 	What             string  // the problem in a word or two, for readers who do not see colours
 	Ensemble         string

@@ -2,9 +2,9 @@
 // people, programs and Prometheus.
 //
 // A [Service] watches each [Target] with a client of its own and publishes each look on a board. The board's handler renders the
-// pages, the JSON document and the metrics. A [Door] checks passwords and certificates before a request reaches the board. The
-// caller makes the clients, which refuse writes, and reads the configurations ([Setup]). The board itself has no connection and
-// writes nothing.
+// pages, the JSON document and the metrics. A [Door] checks passwords and certificates before a request reaches the board; a
+// health check needs no password. The caller makes the clients, which refuse writes, and reads the configurations ([Setup]). The
+// board itself has no connection and writes nothing.
 //
 //	service := &page.Service{Options: options, Door: door, Read: read, Say: say}
 //	err := service.Run(ctx, listener, setups, hangups, started)
@@ -177,7 +177,7 @@ func (e *Ensemble) PlanLines() (out [][2]string) {
 // edit is a node that was changed by other means than an apply.
 type edit struct {
 	Path, What string
-	At         time.Time // when its data was written last; zero if that is not known, or not what has changed
+	At         time.Time // when its data was last written; zero if that is unknown, or if something other than the data changed
 }
 
 // mostEdits is how many the page shows.

@@ -4,7 +4,7 @@
 // It relies on three facts:
 //
 //  1. A lease ends at half of the session timeout, before a server expires the session.
-//  2. A command in a process group of its own can be ended with everything that it started (package child).
+//  2. A command in a process group of its own can be ended with what it started. Package child lists the exceptions.
 //  3. A signal before the grant or after the command is for this program.
 //
 // It never runs a command without a proven lock, and it never reports the command's exit code if the lock was lost while the
@@ -96,8 +96,8 @@ func newJob(h Host, o Options) *job {
 // because they can try again. A job of hours has to outlast the election of a new ZooKeeper leader.
 const jobSession = time.Minute
 
-// Exec returns an [exit.Error] unless the command exited with 0. With any other error,
-// locktree would exit with 1, which commands use themselves.
+// Exec returns an [exit.Error] unless the command exited with 0. An error of another type would make locktree exit with 1, a code
+// that commands use themselves.
 func Exec(ctx context.Context, h Host, o Options) error {
 	x := newJob(h, o)
 	// From here on signals are for the command, even a second one, which would otherwise end this program.

@@ -108,8 +108,8 @@ func (s *Screen) await(ctx context.Context, command func(context.Context) error)
 	return cmp.Or(exit.Asked(ctx), context.Canceled)
 }
 
-// Interruptible answers an interrupt of ctx in Terraform's words while a command works. The returned function, which is to be
-// called once, ends that, and waits for an answer that is being written.
+// Interruptible answers an interrupt of ctx in Terraform's words while a command works. The caller calls the returned function
+// once, to end this. If the text about an interrupt is being written, that function waits.
 func (s *Screen) Interruptible(ctx context.Context) (stop func()) {
 	said := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {

@@ -19,7 +19,8 @@ import (
 const uiVersion = "1.6"
 
 // Machine is the output for -json. plan, apply and destroy write one object per line in the format of Terraform's
-// machine-readable UI; other commands write one document.
+// machine-readable UI; exec also writes a stream, on standard error. Other commands write one document; status -watch writes one
+// for each change.
 type Machine struct {
 	out     io.Writer
 	Version string

@@ -231,7 +231,8 @@ type step struct {
 }
 
 // elementSteps are the steps between two lists. Two equally long lists are compared place by place, unless their longest common
-// subsequence leaves fewer changes. With that subsequence, an object in the place of another object counts as one change.
+// subsequence leaves fewer changes. If the subsequence is used, a removed and an added object at the same place count as one
+// change.
 func elementSteps(before, after []any) []step {
 	isObject := func(v any) bool { _, ok := v.(map[string]any); return ok }
 	steps := editSteps(before, after, reflect.DeepEqual, func(a, b any) bool { return isObject(a) && isObject(b) })
