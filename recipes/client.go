@@ -31,7 +31,8 @@ type Config struct {
 	// SessionTimeout is the timeout to ask for; 0 = 15 s. The servers clamp it: Session.Timeout returns the timeout that they
 	// granted.
 	SessionTimeout time.Duration
-	// ConnectTimeout bounds Dial, and each later dialling of a new session, but not the cleaning up after a failure; 0 = 5 s.
+	// ConnectTimeout bounds Dial as a whole, and each later dialling of a new session, but not the cleaning up after a failure;
+	// 0 = 5 s.
 	ConnectTimeout time.Duration
 	// Auth is presented on every connection. A session is handed out only after a server has accepted it.
 	Auth []Auth
@@ -180,7 +181,7 @@ const observerGrace = 1500 * time.Millisecond
 
 // Close ends the client. The session becomes Lost with ErrClosed, which cancels the context of every lease. Then Close closes the
 // session on the servers, which removes its nodes at once, and waits for the Client's goroutines. It leaves behind only the
-// goroutines of a Dialer, an Observer or a Logger that do not return. An error means that the servers did not confirm: the nodes
+// goroutines of a Dialer, an Observer, a Logger or a Kerberos login that do not return. An error means that the servers did not confirm: the nodes
 // then vanish when the servers expire the session. If the servers do not answer, Close takes up to three seconds. There is one
 // exception: while a lock is held and the connection works, Close waits up to a session timeout for the answer. A slow Observer
 // adds up to 1.5 s, and a slow Logger up to another 1.5 s. A second Close waits for the first and returns nil.

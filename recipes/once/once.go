@@ -187,7 +187,7 @@ func (o *Once) check(p *kind.OnceParams, slot string) error {
 	return nil
 }
 
-// lock takes the job's lock. If the record decides the slot during the wait, lock stops with an error.
+// lock takes the job's lock. If the record decides the slot before the lock is granted, lock stops with an error.
 func (o *Once) lock(ctx context.Context, p *kind.OnceParams, slot string, try bool) (*recipes.Lease, error) {
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -258,8 +258,8 @@ func (all declarations) drop(path string) {
 }
 
 // Of returns the declaration of q's lock, checked against the program's expectations. It reads only a declaration that is unknown
-// or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, a *KeyPathError if q is not the right name of a key's
-// lock, or the error of the read.
+// or has changed. Errors: ErrNotProvisioned, ErrKindMismatch, ErrDraining, a *KeyPathError if q is a wrong name for a key's lock,
+// or the error of the read.
 func (e *Reader) Of(ctx context.Context, q *Name) (*Declaration, error) {
 	if q.Wrong != nil {
 		return nil, q.Wrong
@@ -450,7 +450,7 @@ func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 	return nil, nil
 }
 
-// Elsewhere returns a *KeyPathError if the cache shows that q is not the right name of a key's lock. The call then learns that
+// Elsewhere returns a *KeyPathError if the cache shows that q is a wrong name for a key's lock. The call then learns that
 // without a request or a turn.
 func (c *Cache) Elsewhere(q *Name) error {
 	c.mu.Lock()

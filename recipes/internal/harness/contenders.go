@@ -29,8 +29,7 @@ func ReadOnly(t testing.TB, srv *zktest.Server) *session.Client {
 	return c
 }
 
-// Foreign dials a session, and creates contenders of that session with the names of another
-// library.
+// Foreign dials a session, and creates contenders of that session with the names of another library.
 func Foreign(t testing.TB, srv *zktest.Server, paths ...string) *session.Session {
 	t.Helper()
 	c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk:2181"}, Dialer: srv.DialContext, SessionTimeout: 30 * time.Second})
@@ -45,8 +44,8 @@ func Foreign(t testing.TB, srv *zktest.Server, paths ...string) *session.Session
 	return s
 }
 
-// Contend creates the node of a key, unless it exists, and in it a contender of the session for
-// each of the names. It returns the path of the node.
+// Contend creates the node of a key, unless it exists, and in the key's queue (for a semaphore,
+// its child "leases") a contender of the session for each of the names. It returns the path of the node.
 func Contend(t testing.TB, srv *zktest.Server, s *session.Session, path string, p *kind.KeyedParams, key string, names ...string) string {
 	t.Helper()
 	node, err := p.Path(path, key)

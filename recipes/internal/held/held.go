@@ -307,7 +307,7 @@ func (h *Lock) giveBack(ctx context.Context) error {
 	}
 	var p *passRequest
 	answered := false
-	if ctx.Err() == nil && h.owner.Session.State() == session.StateActive { // otherwise the goroutine below sends the request, so that the caller can return at once
+	if ctx.Err() == nil && h.owner.Session.State() == session.StateActive { // otherwise the goroutine below sends it, because the end of ctx must not prevent that
 		p = h.pass(ctx, next)
 		answered = p.t.Sent != nil && p.t.Sent.Wait(ctx) == nil
 		if answered && p.awaitPlace(ctx) {

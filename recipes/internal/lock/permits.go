@@ -91,8 +91,8 @@ func (a *Call) create(ctx context.Context) ([]arrival, error) {
 //
 // The order of the permits alone keeps a semaphore's limit:
 //  1. A permit is granted if a listing made after its creation shows fewer older permits than the limit.
-//  2. Consider all permits that are held at one moment. The others are older than the newest permit, so the listing that granted
-//     the newest showed them. So the others are fewer than the limit, and all permits together are no more than the limit.
+//  2. Consider the newest of all permits that are held at one moment. The others are older, so the listing that granted the newest
+//     showed them. So the others are fewer than the limit, and all permits together are no more than the limit.
 //
 // The gate is listed for fairness only: permits are not granted directly while another contender waits there.
 func (a *Call) atOnce(ctx context.Context, arrived []arrival) (ahead, err error) {

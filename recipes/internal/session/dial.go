@@ -172,8 +172,8 @@ func (s *Session) longestDelay() (most time.Duration) {
 
 // longestPause returns the longest pause before the first attempt after a connection has ended. The pause spreads the clients of a server
 // that ends all its connections. It takes at most T/12, and never lasts beyond schedule.silent. While something is held, it also ends
-// when a heartbeat is due, T/6 after the last commit. After the pause, a session that holds nothing has at least 5T/24 left. A lease has
-// T/3 left, which is enough for ten passes. So the jitter ends no lease and no place in a queue.
+// when a heartbeat is due, T/6 after the send of the last commit; if one is due already, there is no pause. So a pause leaves 5T/24 to a
+// session that holds nothing, and T/3 to a lease, enough for ten passes: the jitter ends no lease and no place in a queue.
 func (s *Session) longestPause() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

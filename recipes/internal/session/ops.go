@@ -104,8 +104,8 @@ func (a Auth) op() *op {
 	return &op{name: "auth", code: wire.OpAuth, path: a.Scheme, request: a, pure: true}
 }
 
-// refusedError is the error of an operation that is invalid and therefore not sent.
-func (s *Session) refusedError(o *op, err error, hint string) *OpError {
+// unsentError is the error of an operation that is not sent, because it is invalid or the session is read-only.
+func (s *Session) unsentError(o *op, err error, hint string) *OpError {
 	return &OpError{Op: o.name, Path: o.path, Outcome: OutcomeNotSent, Err: err, Hint: hint}
 }
 
@@ -113,7 +113,7 @@ func (s *Session) refusedError(o *op, err error, hint string) *OpError {
 func (s *Session) encode(b []byte, o *op) ([]byte, error) {
 	// A confirm goes through the quorum as a write does, but changes nothing.
 	if s.client.cfg.ReadOnly && !o.pure && o.name != "confirm" {
-		return nil, s.refusedError(o, ErrReadOnly, "")
+		return nil, s.unsentError(o, ErrReadOnly, "")
 	}
 	if err := s.check(o); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (s *Session) encode(b []byte, o *op) ([]byte, error) {
 	// A server accepts a frame of exactly this size and drops the connection at one byte more.
 	n := len(e.B) - start - 4
 	if n > wire.MaxRequest {
-		return nil, s.refusedError(o, fmt.Errorf("%w: a request of %d bytes; servers read up to %d", ErrTooLarge, n, wire.MaxRequest), "")
+		return nil, s.unsentError(o, fmt.Errorf("%w: a request of %d bytes; servers read up to %d", ErrTooLarge, n, wire.MaxRequest), "")
 	}
 	binary.BigEndian.PutUint32(e.B[start:], uint32(n))
 	return e.B, nil
@@ -194,7 +194,7 @@ func (s *Session) check(o *op) error {
 		return s.checkNode(o)
 	}
 	if len(o.ops) == 0 {
-		return s.refusedError(o, errors.New("recipes: a transaction needs at least one operation"), "")
+		return s.unsentError(o, errors.New("recipes: a transaction needs at least one operation"), "")
 	}
 	for i, each := range o.ops {
 		what, path := partOf(each)
@@ -203,7 +203,7 @@ func (s *Session) check(o *op) error {
 		}
 		part := &op{name: o.name, path: path, request: each}
 		if what == "" {
-			return s.refusedError(part, fmt.Errorf("recipes: a transaction has no operation of type %T; use *zk.CreateRequest, SetDataRequest, DeleteRequest or CheckVersionRequest", each), "")
+			return s.unsentError(part, fmt.Errorf("recipes: a transaction has no operation of type %T; use *zk.CreateRequest, SetDataRequest, DeleteRequest or CheckVersionRequest", each), "")
 		}
 		if err := s.checkNode(part); err != nil {
 			return err
@@ -220,7 +220,7 @@ func (s *Session) checkNode(o *op) error {
 		return nil
 	case *zk.CreateRequest:
 		if r.Flags < 0 || r.Flags > zk.FlagEphemeralSequential {
-			return s.refusedError(o, fmt.Errorf("%w: %d", zk.ErrInvalidFlags, r.Flags), "use 0, ephemeral, sequence, or both")
+			return s.unsentError(o, fmt.Errorf("%w: %d", zk.ErrInvalidFlags, r.Flags), "use 0, ephemeral, sequence, or both")
 		}
 		sequential, toNobody = r.Flags&zk.FlagSequence != 0, len(r.Acl) == 0
 	case *Container:
@@ -235,10 +235,10 @@ func (s *Session) checkNode(o *op) error {
 		}
 	}
 	if why := paths.Bad(o.path, sequential); why != "" {
-		return s.refusedError(o, fmt.Errorf("%w: %s", zk.ErrInvalidPath, why), "")
+		return s.unsentError(o, fmt.Errorf("%w: %s", zk.ErrInvalidPath, why), "")
 	}
 	if toNobody { // PrepRequestProcessor.fixupACL
-		return s.refusedError(o, fmt.Errorf("%w: it is empty", zk.ErrInvalidACL), "grant at least one permission to somebody")
+		return s.unsentError(o, fmt.Errorf("%w: it is empty", zk.ErrInvalidACL), "grant at least one permission to somebody")
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (p proof) deadline(t, slept time.Duration) time.Time {
 }
 
 // Proven reports whether a write of this session that was sent less than T/6 ago has been committed. Unless touched ends it
-// earlier, a lease lasts T/2 from that send. So a new lease has T/3 left, as much as a held lease has just before a heartbeat.
+// earlier, a lease lasts T/2 from that send. So a new lease has at least T/3 left, as much as a held lease has just before a heartbeat.
 func (s *Session) Proven() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -753,7 +753,7 @@ func (c *Client) redial(d *dialling, old *Session) {
 }
 
 // Close ends the client. It loses the session with ErrClosed, which calls the callbacks given to Session.Hold, and closes the session on
-// the servers. It joins every goroutine but that of a Dialer that ignores its context. recipes.Client.Close says more.
+// the servers. It joins its goroutines, except where a Dialer or a log handler does not return: see recipes.Client.Close.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	again := c.live.Err() != nil

@@ -54,7 +54,7 @@ type Ahead struct {
 type Holder interface{ Party() kind.Party }
 
 // Key names a lock, the kind that the caller expects, and whether it is for reading. A caller that expects a wrong kind waits for
-// no other caller, because its declaration will refuse it.
+// no other caller, because the lock's declaration will refuse it.
 type Key struct {
 	Kind   *kind.Kind
 	Path   string
@@ -106,7 +106,7 @@ type Member struct {
 // wants one lock: such a call also accepts a place. If ctx ends first, Enter returns the contender in the way as obstacle, whose
 // field Ended is true. The result member is the index of that contender's lock. A try returns obstacle at once if a contender is
 // in the way, unless that contender only deletes its nodes and no other goroutine waits. If report is not nil, Enter calls it
-// before it waits, with a mutex held.
+// once before it waits, with a mutex held, but not in the cases in which a try would wait.
 func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool, report func(member int, ahead *Ahead)) (place *Place, member int, obstacle *Ahead) {
 	t.mu.Lock()
 	var first *queue[Place]

@@ -17,9 +17,9 @@ import (
 const moment = 100 * time.Millisecond
 
 // Next waits until the caller should look again. The parameter watch is on the contender or the queue that we wait for; it may be
-// nil. Next returns the event of watch. It returns zk.EventNotWatching after an event of way.before, a new declaration, or a poll
-// that found a change. If watch is nil, it also returns that after an event of our own node. It fails when our node was deleted or
-// revoked, when the declaration refuses us, when the session is lost, or when ctx ends. After a session timeout without an event
+// nil. Next returns the event of watch. It returns zk.EventNotWatching after an event of way.before, after the watch on the
+// declaration has fired, or if poll says that the caller should look. If watch is nil, it also returns that after an event of our
+// own node. It fails when our node was deleted or revoked, when the declaration refuses us, when the session is lost, or when ctx ends. After a session timeout without an event
 // it reads the nodes, because a server can forget a watch.
 //
 // Watches only wake Next (waker). Before Next waits it checks all watches, so it misses no event.
@@ -27,7 +27,8 @@ func (w *waiter) Next(ctx context.Context, watch *session.Watch) (zk.EventType, 
 	var silence *time.Ticker
 	var silent <-chan time.Time
 	// Our own node and the holder's node are not read before the time moment has passed, because most waits are over by then. The
-	// reads would cost two requests and an event. They are not needed: the answer to the create has shown that our node is ours.
+	// reads would cost two requests and an event. They are not needed until then: the answer to the create has shown that our node is
+	// ours, and the holder's data only serve the error of a wait that ends.
 	// If the queue is long, or if we are next, our node is watched at once: see prove.
 	early := watch != nil && !w.waitedLong && w.Node().Czxid != 0 && !w.isNext
 	for {
@@ -113,9 +114,9 @@ func (w *waiter) poll(ctx context.Context, watch *session.Watch) (look bool, err
 func (w *waiter) watchAhead(ctx context.Context, v *Verdict) (held bool, err error) {
 	dir := w.Node().Dir
 	path := kind.JoinPath(dir, v.Behind)
-	// The watch on the contender in the way is kept if it has not fired. If it has fired for a deletion, it is kept too, and Next
-	// returns that event. If the session has reconnected since the listing, that event alone grants nothing: the declaration's
-	// watch has fired too (see prove).
+	// The watch on the contender in the way is kept if v still names that contender and the watch has not fired. If it has
+	// fired for a deletion, it is kept too, and Next returns that event. If the session has reconnected since the listing, that
+	// event alone grants nothing: the declaration's watch has fired too (see prove).
 	if b := w.way.behind; b != nil {
 		if t := b.Event(); b.Path() != path || t != 0 && t != zk.EventNodeDeleted {
 			w.way.behind = znode.Stop(b)

@@ -127,7 +127,8 @@ func (n *KeyNode) sendAnchor(b *session.Batch, k *Node) {
 	b.Create(create)
 }
 
-// noteExistence notes that all nodes exist. The parameter read is the answer that has the access list, or nil if the node is ours.
+// noteExistence notes that all nodes exist. It then refuses the node of another client that has a wrong access list (ErrKeyForeign).
+// The parameter read is the answer that has the access list, or nil if the node is ours.
 func (n *KeyNode) noteExistence(ctx context.Context, s *session.Session, read *session.Reply) error {
 	for j := range n.Needed {
 		n.Made[j] = true
@@ -169,7 +170,7 @@ func (n *KeyNode) existingPaths() (paths []string) {
 	return paths
 }
 
-// deletesAll reports whether the transaction that deletes our contenders also deletes the key's node. It does if, as far as this client
+// deletesAll reports whether a removal that is whole also deletes the key's node. It does if, as far as this client
 // knows, no other contender was there, and the nodes that the place needs exist.
 func (n *KeyNode) deletesAll() bool {
 	return !n.SeenOthers && !slices.Contains(n.Made[:n.Needed], false)

@@ -31,7 +31,7 @@ import (
 // asks for passwords; it reads the file for each connection and each request.
 type Door struct {
 	file       string     // "": everybody who can reach the page
-	protection protection // what the file asked for at the start
+	protection protection // how the file protected the page at the start
 
 	mu   sync.Mutex
 	said string // the last error of the file that was printed
@@ -64,7 +64,7 @@ func OpenDoor(file string) (*Door, error) {
 	if err := web.Validate(file); err != nil {
 		return nil, fmt.Errorf("%s: %s", file, notUnderstood(err))
 	}
-	d.protection = asksOf(c)
+	d.protection = protectionOf(c)
 	return d, nil
 }
 
@@ -106,7 +106,7 @@ func readWeb(file string) (*web.Config, error) {
 	return c, nil
 }
 
-func asksOf(c *web.Config) protection {
+func protectionOf(c *web.Config) protection {
 	return protection{passwords: len(c.Users) > 0, certificates: c.TLSConfig.ClientAuth == requireCertificate, tls: c.TLSConfig.IsEnabled()}
 }
 
@@ -188,7 +188,7 @@ func (d *Door) changed(r *http.Request) error {
 	switch {
 	case err != nil:
 		return err
-	case asksOf(c) != d.protection:
+	case protectionOf(c) != d.protection:
 		return errors.New("the web configuration now asks for passwords, client certificates or TLS where it did not at the start, or the reverse: restart serve")
 	case d.protection.certificates && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0): // the connection was made while the file required no client certificate
 		return errors.New("this connection has no client certificate, which the web configuration now requires: connect again")

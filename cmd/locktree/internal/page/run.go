@@ -88,28 +88,26 @@ func (s *Service) Run(ctx context.Context, l net.Listener, first []*Setup, hangu
 	case <-ctx.Done():
 	}
 	stop()
-	soon, cancel := context.WithTimeout(context.Background(), answerWithin)
+	// Finish the answers under way, and close the sessions, if that is soon done. The sessions hold no lock.
+	soon, cancel := context.WithTimeout(context.Background(), endWithin)
 	defer cancel()
-	if handler.Shutdown(soon) != nil {
-		_ = handler.Close()
-	}
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
 		s.watching.Wait()
 	}()
+	if handler.Shutdown(soon) != nil {
+		_ = handler.Close()
+	}
 	select {
 	case <-closed:
-	case <-time.After(closeWithin): // a server that does not answer; the sessions hold no lock
+	case <-soon.Done():
 	}
 	return err
 }
 
-// When serve is told to stop, it finishes the answers under way, and closes the sessions of its clients, within these times.
-const (
-	answerWithin = 700 * time.Millisecond
-	closeWithin  = 5 * time.Second
-)
+// endWithin is the time for answers and for the end of the sessions when serve is told to stop. It is below the grace of package screen.
+const endWithin = 700 * time.Millisecond
 
 // adopt puts configurations in force. A watched ensemble keeps its client and session unless its key has changed.
 func (s *Service) adopt(ctx context.Context) {

@@ -48,9 +48,9 @@ func (x *job) observe(e recipes.Event) {
 //
 // If the session commits no write for a third of its timeout, supervise sends SIGTERM. After
 // half of the timeout the lease is lost, and supervise sends SIGKILL. No server has expired
-// the session by then; see Lease.Context. If another program asks for the lock back, the
-// command gets only SIGTERM. A lost connection alone is no reason: usually it is restored
-// within that time.
+// the session by then; see Lease.Context. A lost connection alone is no reason: usually it is
+// restored within a third of the timeout. If another program asks for the lock back, the
+// command gets SIGTERM, and SIGKILL only if the lock is then lost.
 func (x *job) supervise(ctx context.Context, p *child.Process, lease *recipes.Lease, session *direct.Session, signals <-chan os.Signal) (stopped string) {
 	lost, ended, cancelled := x.lost, lease.Context().Done(), ctx.Done()
 	untilDoubt := func() time.Duration { return time.Until(lease.Deadline()) - session.Timeout()/6 }

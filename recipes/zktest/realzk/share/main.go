@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
 func main() {
+	signal.Ignore(os.Interrupt) // Ctrl-C ends the script, and with it the standard input
 	s := &scope{}
 	fmt.Println(realzk.Start(s, realzk.SharedOptions).Addr)
 	io.Copy(io.Discard, os.Stdin)
