@@ -264,7 +264,7 @@ type job struct {
 	id      string // apply id
 	start   time.Time
 	own     kind.List  // list of the tool's own nodes
-	held    *lock.Held // the apply lock: from Begin, or taken by lock
+	held    *lock.Held // the apply lock: from Begin, or taken by takeLock
 	fresh   bool       // the lock was held before the plan was made
 	s       *direct.Session
 	besides refusal.Besides
@@ -354,10 +354,10 @@ func (r *job) setOf() string {
 	return "of " + r.p.Root
 }
 
-// takeLock verifies the plan before it writes anything. So if the plan is already stale, takeLock writes nothing, not even a
-// contender. If Begin did not take the apply lock, takeLock takes it and verifies the plan again: another apply may have finished
+// takeLock verifies the plan before it writes anything. So if the plan is already stale, or a lock that has to be idle is in
+// use, takeLock writes nothing, not even a contender. If Begin did not take the apply lock, takeLock takes it and verifies the plan again: another apply may have finished
 // in between. This second check may refuse the plan after takeLock has created missing nodes. Under the lock, no other apply can
-// finish. The transactions check the versions of the nodes that they write, so they detect edits by hand.
+// finish. The transactions check the data versions of the nodes that they write, so they detect edits of their data by hand.
 //
 // takeLock returns what the apply knows of its own nodes ([prepare.Ground]), and the lists that new nodes get in the second pass.
 func (r *job) takeLock(ctx context.Context) (ground *prepare.Ground, created []plan.ACLStep, err error) {

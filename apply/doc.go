@@ -39,8 +39,9 @@
 //
 // # What is not guaranteed
 //
-// ZooKeeper cannot set access lists in a transaction. New nodes are created with lists that still admit the administrators whom
-// the plan removes. The apply sets their final lists afterwards, one by one, like those of existing nodes. Each write is guarded
+// ZooKeeper cannot set access lists of existing nodes in a transaction. If the plan removes administrators, new nodes are created
+// with lists that still admit them. The apply sets the lists of existing nodes, and the final lists of such new nodes, afterwards,
+// one by one. Each write is guarded
 // by its version, and noted in the record beforehand. An apply that is interrupted there leaves nodes with their old lists, and
 // the next one finishes. There are two passes: every right is granted everywhere before any is withdrawn. The access list of
 // .locktree names the root's administrators. It gains entries first and loses entries last. So if an apply that replaces a

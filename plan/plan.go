@@ -325,8 +325,8 @@ type ACLStep struct {
 }
 
 // ACLSteps returns the access lists to set on existing nodes after the transaction, children before parents. The rights needed do
-// not depend on the order, since setting a list needs ADMIN on the node itself. Because children come first, the list of a
-// namespace changes only when everything in it has its declared list. The contents of .locktree come last, and then .locktree
+// not depend on the order, since setting a list needs ADMIN on the node itself. Because children come first, each
+// of the two passes reaches a namespace only after everything in it. The contents of .locktree come last, and then .locktree
 // itself, whose list is the set of the root.
 func (p *Plan) ACLSteps() []ACLStep {
 	var steps []ACLStep

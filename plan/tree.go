@@ -97,7 +97,7 @@ type Node struct {
 	// ACL is the node's access list: as declared, or as the server answered.
 	ACL kind.List `json:"-"`
 	// AllowWorld and AllowLockout are set in the acl block that applies. With AllowWorld, the list may let everybody write. With
-	// AllowLockout, it may leave us without the right ADMIN.
+	// AllowLockout, it may leave us, or the declared administrators, without the rights that managing the node needs.
 	AllowWorld   bool `json:"allow_world,omitempty"`
 	AllowLockout bool `json:"allow_lockout,omitempty"`
 	// Live is what ZooKeeper knows about the node; current trees only.

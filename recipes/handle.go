@@ -35,7 +35,7 @@ func (q *handle) atPresentPath(ctx context.Context, e *lock.SessionState) (*hand
 	return q.withLock(w), err
 }
 
-// failingHandle returns a handle. Each use of it fails with the error that the parameter wrong has.
+// failingHandle returns a handle whose every use fails with the error in the parameter wrong.
 func (c *Client) failingHandle(path string, wrong error) *handle {
 	return &handle{c: c, Handle: lock.Handle{C: &c.state, Handle: wait.Handle{Name: declare.Name{Kind: kind.Mutex, Path: path, Wrong: wrong}}}}
 }

@@ -4,8 +4,8 @@
 //	done, err := evict.Break(ctx, client, history.Author{Who: "ann@desk", Message: "stuck"}, in, all[0])
 //
 // An [Acquisition] is what one transaction gave a client. The czxid and the session of its nodes identify it, so no other node is
-// deleted. [Break] deletes all its nodes, and [Revoke] writes the request into the first one. The same transaction notes that in
-// the history.
+// deleted. [Break] deletes all its nodes in one transaction, and [Revoke] writes the request into the first one. The transaction
+// also notes that in the history.
 //
 // The package relies on inspect for the look at a lock, on history for the entry and on refusal for the errors. It needs no plan
 // and no apply lock. Break does not notify the client. The package removes only what its caller named.

@@ -213,7 +213,7 @@ func unreadablePaths(s *access.Sides, paths []string) (out []string) {
 // maxUntracked bounds the paths that the record names, in bytes: every transaction writes the record.
 const maxUntracked = 400_000
 
-// checkUntracked refuses a plan if the record has no room for all nodes in namespaces where others may create nodes.
+// checkUntracked refuses a plan if the record has no room for all of this stack's nodes in namespaces where others may create nodes.
 func checkUntracked(p *plan.Plan) {
 	size, paths := 0, tx.Untracked(p, false)
 	for _, path := range paths {

@@ -484,7 +484,7 @@ func checkCrowds(p *plan.Plan, s *access.Sides) {
 			next = "Spread the keys over directories: fanout, which replaces the family when no key is in use."
 		}
 		n := &plan.Node{Addr: c.Addr, Path: c.Path}
-		if want := s.Want[c.Path]; want != nil { // without a declaration here, the lock moves to another path
+		if want := s.Want[c.Path]; want != nil { // a lock that is forgotten, or left as it is by a plan with targets, may have no declaration here
 			n.Origin = want.Origin
 		}
 		access.Tell(p, problem.Warning, problem.Listing, n, "Java clients cannot list a lock",

@@ -107,7 +107,8 @@ func asksFor(p *plan.Plan, o plan.Output, planned map[plan.Addr]bool) bool {
 // A node of ours that is left out stays in the plan as a NoOp. One that does not exist, or is not ours yet, leaves the plan.
 // Problems are kept or dropped with their nodes. A problem without a path concerns the whole plan and stays. A problem of an
 // address that is planned also stays. Nothing is planned for a wrong declaration, nor for one whose path belongs to a foreign
-// node. Such a declaration has no change, so its problem stays if its address is planned.
+// node. Such a declaration has no change, so its problem stays only if a target
+// covers its address, or if a planned node needs the declaration.
 func limitChanges(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool {
 	planned := map[plan.Addr]bool{} // addresses of blocks
 	asked := map[string]bool{}      // by path

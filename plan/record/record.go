@@ -358,7 +358,7 @@ func SlowSums() int {
 const (
 	rollBuckets = 64
 	rollBytes   = 16
-	mostSought  = rollBytes*8 - 40 // the most candidates of a bucket
+	mostSought  = rollBytes*8 - 40 // the most candidates of a bucket among which a choice is looked for
 )
 
 // Roll notes a set of paths.

@@ -50,7 +50,7 @@ func (k *Kind) Judge(params Params, lines [][]Seen) [][]Verdict {
 }
 
 // isTentative reports whether the permit at place i, beyond the present limit, was created but not granted. Our contenders record
-// the limit at their creation. The number of contenders before them never grows. So if a permit still has as many others before it
+// the limit at their creation. The number of contenders before them never grows. So if a permit still has at least as many others before it
 // as its recorded limit, it was never granted. Curator's clients create their permits while they are still at the gate, and leave
 // the gate when they are granted.
 func (c Seen) isTentative(i int, gated map[int64]bool) bool {

@@ -117,7 +117,7 @@ func (c *client) await(want zk.State) {
 		select {
 		case got := <-c.states:
 			if got == want {
-				synctest.Wait() // go-zookeeper reads what an answer writes, until it has set its watches again
+				synctest.Wait() // until go-zookeeper has set its watches again: while it does, it reads what a reply writes
 				return
 			}
 		case <-deadline:

@@ -130,9 +130,8 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 // setState writes the state of a lock that is to be deleted, fenced, and notes the new version. After a crash, a new plan makes
 // the same changes, and warns that the lock was left draining.
 //
-// setState does not raise the generation, and the lock's checksum does not cover the state.
-// So a plan sees no change; it only warns that the lock is closed (warnDraining in
-// plan/diff).
+// setState does not raise the generation, and the lock's checksum does not cover the state. So the state is no drift: a plan opens
+// a declared lock again ([plan.Change].Revive), and warns of any other lock that is closed (warnDraining in plan/diff).
 func (d *Drained) setState(ctx context.Context, c *plan.Change, state kind.State) error {
 	before, live, payload := *c.Before, *c.Before.Live, *c.Before.Payload
 	payload.State = state

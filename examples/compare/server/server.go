@@ -236,7 +236,7 @@ func (d *Distance) Bytes() int64 {
 	return n
 }
 
-// The method Away starts the relays. They end with the scope.
+// Away starts the relays. They end with the scope.
 func Away(s *Scope, servers []string, roundTrip time.Duration) (*Distance, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &Distance{half: roundTrip / 2, ctx: ctx}

@@ -255,8 +255,7 @@ func (s *Server) noteFailure(word string, err error) {
 // calibrate converts the leader's times, in a zone that may be unknown here, into this machine's time. The list has our own session, and
 // the leader has heard from our client within the last T/3 (T is the session timeout). So our session expires T after that contact, rounded
 // up to a whole tick; a tick is at most T/2. If the leader says that our session ends T to 2T from now, calibrate takes the clocks as
-// equal. Our session really ends no sooner than 2T/3 from now. In this case the leader says at most 2T, and the truth is at least 2T/3. So
-// a time is at most 4T/3 late. Otherwise calibrate shifts all times so that our session ends T from now. A time is then at most T/3 late.
+// equal. The leader then says at most 2T, and our session really ends no sooner than 2T/3 from now. So a time is at most 4T/3 late. Otherwise calibrate shifts all times so that our session ends T from now. A time is then at most T/3 late.
 // If the leader's clock is behind ours, the shift corrects that, so no session seems silent because of it. If our server is a follower, the
 // leader may hear from our client half a tick later: the numbers here leave that out. A server that does not list our session leads another
 // ensemble.

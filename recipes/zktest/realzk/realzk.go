@@ -211,7 +211,7 @@ func prepare(tb TB, opts Options) *Server {
 	for name, text := range logConfigs {
 		s.write(name, text)
 	}
-	// A small heap and the first compiler only: these servers live for seconds.
+	// A small heap and the first compiler only: most of these servers live for seconds.
 	heap := opts.HeapMiB
 	if heap == 0 {
 		heap = 192

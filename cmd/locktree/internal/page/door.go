@@ -206,7 +206,8 @@ func (d *Door) isNews(text string) bool {
 	return old != text
 }
 
-// guard admits GET and HEAD requests for one of this server's names, unless a page of another origin sent them (foreignOrigin).
+// guard admits GET and HEAD requests for a name of this server or an IP address, unless a page of another origin sent them
+// (foreignOrigin).
 func guard(next http.Handler, hosts []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -231,8 +232,8 @@ func guard(next http.Handler, hosts []string) http.Handler {
 	})
 }
 
-// isOurs reports whether a host name of a request is one of this server's. If a foreign page's name was made to point here (DNS
-// rebinding), the browser sends that name. No page can make it send an IP address instead.
+// isOurs reports whether the host of a request is a name of this server, or an IP address. If a foreign page's name was made to
+// point here (DNS rebinding), the browser sends that name. No page can make it send an IP address instead.
 func isOurs(host string, known []string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

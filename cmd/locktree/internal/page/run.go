@@ -143,7 +143,7 @@ func (s *Service) adopt(ctx context.Context) {
 	}
 }
 
-// The method Apart returns an error if another setup has the stack name of this one and both have ensembles: the page tells stacks
+// Apart returns an error if another setup has the stack name of this one and both have ensembles: the page tells stacks
 // apart by their names.
 func Apart(one *Setup, others ...*Setup) error {
 	for _, other := range others {

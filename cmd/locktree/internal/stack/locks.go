@@ -81,7 +81,7 @@ func (s *Stack) Looks(ctx context.Context, trees []*plan.Tree) ([]*scan.Snapshot
 	return out, nil
 }
 
-// Closed returns the error about nodes that a look could not read. AllRead does the same for the trees that a plan reads.
+// Closed returns the error about nodes that a look could not read. AllRead does the same for the trees that Read returned.
 func (s *Stack) Closed(ctx context.Context, i int, of lockview.LocksOf) error {
 	refused, closed := "", []string(nil)
 	for _, u := range of.Snapshot.Unread {

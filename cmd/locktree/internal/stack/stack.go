@@ -229,7 +229,7 @@ func (s *Stack) Unread(ctx context.Context, i int, closed []string, refused stri
 	return DeniedAt(ctx, s.Clients[i], errors.Join(zk.ErrNoAuth, err), refused)
 }
 
-// AllRead returns the error about nodes that could not be read with the trees.
+// AllRead returns the error about nodes of the trees that could not be read.
 func (s *Stack) AllRead(ctx context.Context, trees []*plan.Tree) error {
 	for i, tree := range trees {
 		gaps, refused := read.Gaps(tree, s.Config.Ensembles[i].Tree), ""
@@ -244,8 +244,8 @@ func (s *Stack) AllRead(ctx context.Context, trees []*plan.Tree) error {
 	return nil
 }
 
-// If servers refused a request, Denied adds to the error who we are and who could grant the right. It says more if the refusal is
-// about the stack's root, or about the tool's own nodes in it.
+// Denied adds to a refusal of the servers who we are, and who could grant the right; it returns any other error as it is. It says more
+// if the refusal is about the stack's root, or about the tool's own nodes in it.
 func (s *Stack) Denied(ctx context.Context, i int, err error) error {
 	err = Denied(ctx, s.Clients[i], err)
 	if d := (*view.Denied)(nil); errors.As(err, &d) {
@@ -257,7 +257,7 @@ func (s *Stack) Denied(ctx context.Context, i int, err error) error {
 	return err
 }
 
-// If servers refused a request, Denied adds to the error who we are and who could grant the right.
+// Denied adds to a refusal of the servers who we are, and who could grant the right; it returns any other error as it is.
 func Denied(ctx context.Context, c *recipes.Client, err error) error {
 	if !errors.Is(err, zk.ErrNoAuth) {
 		return err
