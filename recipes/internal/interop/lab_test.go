@@ -189,7 +189,10 @@ func (l *realLab) startGo(t *testing.T, id string, timeout time.Duration, event 
 // startPython starts a process of kazoo clients, with the interpreter Debian's kazoo belongs to.
 func (l *realLab) startPython(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
 	t.Helper()
-	cmd := exec.Command("/usr/bin/python3", "-B", interop+"/python/peer.py", l.zk.Addr, fmt.Sprint(timeout.Milliseconds()), id)
+	// ZooKeeper 3.8.0 may never answer a client that connects while it starts. kazoo waits for the answer for the session timeout,
+	// divided by the number of addresses. So the one address is given three times: with one, the session would expire.
+	servers := strings.Join(slices.Repeat([]string{l.zk.Addr}, 3), ",")
+	cmd := exec.Command("/usr/bin/python3", "-B", interop+"/python/peer.py", servers, fmt.Sprint(timeout.Milliseconds()), id)
 	return startPeer(t, id, cmd, event)
 }
 
