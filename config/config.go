@@ -57,7 +57,7 @@ type Config struct {
 type Ensemble struct {
 	Name    string
 	Servers []string // "host:port", or "dns-srv://name"
-	// Clients present AuthName with ZooKeeper's authentication scheme "ensemble"; "" when not declared.
+	// AuthName is the name that clients present with ZooKeeper's authentication scheme "ensemble"; "" when not declared.
 	AuthName string
 	// Root is the absolute path every declared node is below; "/" by default.
 	Root string

@@ -22,8 +22,8 @@ import (
 
 // FromEnvironment returns the ensemble that the environment alone describes. An ensemble block without arguments means the same:
 // ZOOKEEPER_SERVERS, ZOOKEEPER_USERNAME, and ZOOKEEPER_PASSWORD or ZOOKEEPER_PASSWORD_FILE, which is relative to dir. It returns
-// nil without an error if no servers are set. It serves commands that name a path and need no configuration. Nothing is declared
-// on this ensemble.
+// nil without an error if no servers are set. Commands that name a path use it, because they need no configuration. Nothing is
+// declared on this ensemble.
 func FromEnvironment(dir string, environ []string) (*Ensemble, error) {
 	e, err := eval.OfEnvironment(dir, environ)
 	if err != nil || e == nil {

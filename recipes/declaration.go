@@ -55,7 +55,7 @@ func (c *Client) Logger() *slog.Logger { return c.log }
 // AfterGrant marks an error of work done under a lease: Retryable is false for it.
 func AfterGrant(err error) error { return held.AfterGrant(err) }
 
-// Call Lacks after zk.ErrNoNode for the lock's node, or for a child node that the lock's kind needs. opts are the options with
+// Lacks is called after zk.ErrNoNode for the lock's node, or for a child node that the lock's kind needs. opts are the options with
 // which the caller read d. Lacks returns true if it created the missing node (opts contain WithCreate), or if the declaration
 // has changed: then look again. The error says why the lock is not declared.
 func (c *Client) Lacks(ctx context.Context, d *Declaration, opts ...Option) (again bool, err error) {

@@ -83,7 +83,7 @@ func framePaths(tree, desired *plan.Tree) []string {
 	return slices.Compact(paths)
 }
 
-// The function Alone returns an error if another stack has its record in the root. Before this stack's first apply, it also looks
+// Alone returns an error if another stack has its record in the root. Before this stack's first apply, it also looks
 // at the roots above. If there is no error, it returns the data version of the directory of records, which every first apply
 // raises.
 func Alone(ctx context.Context, s *direct.Session, root, stack string) (version int32, err error) {
@@ -151,7 +151,7 @@ func (r *reader) owner(ctx context.Context) error {
 	return nil
 }
 
-// If an id is pinned, Recognize checks that the ensemble has it. It also checks that the root belongs to no other stack, as far as
+// Recognize checks that the ensemble has the pinned id, if one is pinned. It also checks that the root belongs to no other stack, as far as
 // we may read that. It reads nothing more.
 func Recognize(ctx context.Context, s *direct.Session, desired *plan.Tree) error {
 	if err := rightEnsemble(ctx, s, desired); err != nil {

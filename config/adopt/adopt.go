@@ -41,7 +41,7 @@ type Existing struct {
 type Written struct {
 	Source    []byte
 	Imports   int // import blocks
-	Commented int // import blocks in comments: their declarations belong into blocks that are declared already
+	Commented int // import blocks in comments: their declarations belong in blocks that are declared already
 	Locks     int // locks among all of these
 	Unknown   int // idle nodes that are in comments, because nothing tells what they are
 }

@@ -126,7 +126,7 @@ func outputOf(e *eval.Evaluation, d *static.Decl) Output {
 	return o
 }
 
-// If an argument is the path of a node, pathOf returns that node, otherwise nil.
+// pathOf returns the node whose path an argument is, or nil if it is another value.
 func pathOf(e *eval.Evaluation, a *syntax.Attribute) *eval.Instance {
 	ref, ok := a.Expr.(*hclsyntax.ScopeTraversalExpr)
 	if !ok || len(ref.Traversal) < 2 || static.StepNameOf(ref.Traversal[len(ref.Traversal)-1]) != "path" {

@@ -5,8 +5,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// The function Of makes the document that "locktree show -json" prints of plans and checks. The parameter version is that of the
-// program that made them.
+// Of makes the document that "locktree show -json" prints of plans and checks. The parameter version is that of the program that
+// made them.
 func Of(version string, checks []plan.Check, plans ...*plan.Plan) *Plan {
 	d := &Plan{
 		FormatVersion: "1.4", Version: version, Complete: true,

@@ -29,7 +29,7 @@ func (l *Login) paths() (conf []string, cache string) {
 	return conf, cmp.Or(l.cfg.CCache, os.Getenv("KRB5CCNAME"), fmt.Sprintf("FILE:/tmp/krb5cc_%d", os.Getuid()))
 }
 
-// stamp returns a text that is another one after a file has changed.
+// stamp returns a text that changes whenever one of the login's files changes.
 func (l *Login) stamp() string {
 	conf, cache := l.paths()
 	last := strings.TrimPrefix(cache, "FILE:")

@@ -156,7 +156,7 @@ func wholeNumber(v any) (int, error) {
 	}
 }
 
-// Every New calls applyDefaults, so the table is the only place that knows a default.
+// applyDefaults sets each parameter that has a default. Every New calls it, so the table is the only place that knows a default.
 func applyDefaults[P Params](p P) P {
 	for _, f := range p.Fields() {
 		if f.Default != nil {

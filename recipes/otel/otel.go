@@ -101,7 +101,7 @@ func (o *Observer) Observe(e recipes.Event) {
 	case recipes.EventQueued:
 		o.beginQueued(e)
 	case recipes.EventAcquired, recipes.EventRefused:
-		span, blocker := o.endedSpan(e)
+		span, blocker := o.takeSpan(e)
 		conclude(span, e, blocker)
 		span.End(trace.WithTimestamp(e.Time))
 	}
@@ -140,8 +140,8 @@ func (o *Observer) beginQueued(e recipes.Event) {
 	o.waiting[e.Call] = w
 }
 
-// endedSpan returns the span of a call that has returned, and the trace that was in its way, as far as that is known.
-func (o *Observer) endedSpan(e recipes.Event) (trace.Span, trace.SpanContext) {
+// takeSpan returns the span of a call that has returned, and the trace that was in its way, as far as that is known.
+func (o *Observer) takeSpan(e recipes.Event) (trace.Span, trace.SpanContext) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	w := o.waiting[e.Call]

@@ -21,11 +21,11 @@ import (
 // release, so this interval bounds how much longer a person waits.
 const drainPoll = 250 * time.Millisecond
 
-// copyPins lets the apply note the versions that its own preparations write, without changing the caller's plan.
+// copyPlan lets the apply note the versions that its own preparations write, without changing the caller's plan.
 //
 // The caller may show the plan afterwards, or apply it again: with our versions, it would match a state that only this run
 // produced. Nodes are shared until one is changed (setState, widen).
-func copyPins(of *plan.Plan) *plan.Plan {
+func copyPlan(of *plan.Plan) *plan.Plan {
 	p := *of
 	p.Changes, p.Pins = slices.Clone(p.Changes), slices.Clone(p.Pins)
 	return &p
@@ -39,7 +39,7 @@ func Leave(ctx context.Context, h *lock.Held, p *plan.Plan) (_ *plan.Plan, left 
 	if !slices.ContainsFunc(p.Changes, again) {
 		return p, nil, nil
 	}
-	p = copyPins(p)
+	p = copyPlan(p)
 	var changes []*plan.Change
 	for c := range p.Each() {
 		if again(*c) {
@@ -71,7 +71,7 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 	if p.Drain <= 0 && !slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Break }) {
 		return d, nil
 	}
-	p = copyPins(p)
+	p = copyPlan(p)
 	d.Plan = p
 	// Each round looks, and closes locks that are in use and still open. Drain is done when only locks to be broken by force have
 	// contenders. The transaction deletes these contenders, so no round waits for them. A contender may come between the look and
@@ -201,7 +201,7 @@ func Widen(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 	if len(steps) == 0 {
 		return p, nil
 	}
-	p = copyPins(p)
+	p = copyPlan(p)
 	for _, i := range steps {
 		c := &p.Changes[i]
 		before, live := *c.Before, *c.Before.Live

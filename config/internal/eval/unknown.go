@@ -25,7 +25,7 @@ func isUnseen(d *static.Decl) bool {
 	return d.Block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.Block.Type.Name)
 }
 
-// For references to a node, the method hide makes the attributes without a value unknown.
+// hide makes those attributes unknown that have no value in references to a node.
 func (i *Instance) hide(attrs map[string]cty.Value) {
 	attrs["path"] = cty.UnknownVal(cty.String)
 	if i.Nameless {

@@ -157,7 +157,7 @@ func (r *run) measure(w Workload, s drivers.System, out *Sample) {
 	lock.Check(p.Stop())
 }
 
-// The method Take fills the sample from a window of time. It fails as lock.Check does. The counts of server and client are not
+// Take fills the sample from a window of time. It fails as lock.Check does. The counts of server and client are not
 // read at the same instant, so Take divides the rates.
 func (s *Sample) Take(p *lock.Process, up *server.Server, window time.Duration) {
 	before, begin := up.Counts(), time.Now()

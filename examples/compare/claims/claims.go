@@ -34,7 +34,7 @@ type Results struct {
 
 // Terms are the figures that the text about the experiments names.
 func (r *Results) Terms() map[string]any {
-	return map[string]any{"Crowd": longQueue, "Handed": manyReleases, "Held": held, "Enough": staleLimit, "Deaf": writesAfter, "Observed": 3 * r.TTL, "Locks": locks}
+	return map[string]any{"LongQueue": longQueue, "Releases": manyReleases, "Held": held, "StaleLimit": staleLimit, "WritesAfter": writesAfter, "Observed": 3 * r.TTL, "Locks": locks}
 }
 
 // Handover is the time from a release to the next grant, divided by that of locktree.
@@ -153,8 +153,8 @@ func (e *Env) command(s drivers.System, ttl time.Duration) []string {
 	return lock.Must(s.Command(e.Self, e.Dir, ttl))
 }
 
-// secondLocker makes one more lock for the holder of a lock.
-func secondLocker(c lock.Client, of lock.Locker, name string) lock.Locker {
+// oneMoreLocker makes one more lock for the holder of a lock.
+func oneMoreLocker(c lock.Client, of lock.Locker, name string) lock.Locker {
 	if of.Also != nil {
 		return of.Also(name)
 	}
@@ -256,7 +256,7 @@ func (e *Env) Idle() []Idle {
 		l := keeper.Locker("idle-0")
 		for n := range locks {
 			if n > 0 {
-				l = secondLocker(keeper, l, fmt.Sprint("idle-", n))
+				l = oneMoreLocker(keeper, l, fmt.Sprint("idle-", n))
 			}
 			lock.Check(l.Lock(context.Background()))
 		}

@@ -182,7 +182,7 @@ func (e *Env) Crossed() []Crossed {
 			clients[i] = s.Driver(e.Servers[s.Server].Addrs, e.TTL)
 			defer clients[i].Close()
 			first[i] = clients[i].Locker(fmt.Sprint("crossed-", i))
-			second[i] = secondLocker(clients[i], first[i], fmt.Sprint("crossed-", 1-i))
+			second[i] = oneMoreLocker(clients[i], first[i], fmt.Sprint("crossed-", 1-i))
 			lock.Check(first[i].Lock(context.Background()))
 		}
 		var granted [2]bool

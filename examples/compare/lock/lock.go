@@ -42,7 +42,7 @@ type Locker struct {
 	Token func() uint64
 	// Lost tells the holder that the lock is lost. Nil if the system does not tell it.
 	Lost func() <-chan struct{}
-	// The function Also makes another lock of the same holder. It is nil if all lockers of a client are one holder. In a database,
+	// Also makes another lock of the same holder. It is nil if all lockers of a client are one holder. In a database,
 	// each connection is a holder.
 	Also func(name string) Locker
 }

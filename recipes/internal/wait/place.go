@@ -133,7 +133,7 @@ type Place struct {
 func (e *Place) Node() *znode.Node { return e.Nodes[len(e.Nodes)-1] }
 
 // Seen records whether the listing of v showed other contenders in the queue of a key. If so, the transaction that deletes our
-// nodes leaves the key's node (deletesAll of package znode).
+// nodes leaves the key's node (removesNode of package znode).
 func (e *Place) Seen(v *Verdict) {
 	if n := e.Node().Key; n != nil && v.total > len(e.Nodes) {
 		n.SeenOthers = true

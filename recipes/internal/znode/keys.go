@@ -170,9 +170,9 @@ func (n *KeyNode) existingPaths() (paths []string) {
 	return paths
 }
 
-// deletesAll reports whether a removal that is whole also deletes the key's node. It does if, as far as this client
+// removesNode reports whether a removal that is whole also deletes the key's node. It does if, as far as this client
 // knows, no other contender was there, and the nodes that the place needs exist.
-func (n *KeyNode) deletesAll() bool {
+func (n *KeyNode) removesNode() bool {
 	return !n.SeenOthers && !slices.Contains(n.Made[:n.Needed], false)
 }
 

@@ -347,13 +347,13 @@ func (r *removal) batch() *session.Batch {
 	all := Paths(r.ks)
 	r.looks = make([][]*session.Reply, len(r.keys))
 	for _, n := range r.keys {
-		if r.whole && n.deletesAll() {
+		if r.whole && n.removesNode() {
 			all = append(all, n.existingPaths()...)
 		}
 	}
 	r.sent = b.Delete(all...)
 	for i, n := range r.keys {
-		if !r.whole || !n.deletesAll() {
+		if !r.whole || !n.removesNode() {
 			r.looks[i] = n.look(b)
 		}
 	}

@@ -49,7 +49,7 @@ type NetworkTB interface {
 
 // InNetwork runs the calling top-level test once more, alone, in a process with namespaces of its own. There it returns the network. In the
 // first process it passes on the output of the second, returns nil if the second passed, and fails the test if not. A caller that gets nil
-// must return at once. A run with [Void] in its output is repeated, up to three runs in all.
+// must return at once. A failed run with [Void] in its output is repeated, up to three runs in all.
 func InNetwork(tb NetworkTB) *Network {
 	tb.Helper()
 	if os.Getenv(insideMark) != "" {
@@ -78,7 +78,7 @@ func InNetwork(tb NetworkTB) *Network {
 	return nil
 }
 
-// runAgain runs a test in another process of this binary until a run is not void, at most three times.
+// runAgain runs a test in another process of this binary. It repeats a run that failed and is void, up to three runs in all.
 func runAgain(tb NetworkTB, attr *syscall.SysProcAttr) ([]byte, error) {
 	for run := 1; ; run++ {
 		out, err := runOnce(tb, attr)

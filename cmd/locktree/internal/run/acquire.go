@@ -136,8 +136,9 @@ func (x *job) fits(k *kind.Kind, path string) error {
 	return nil
 }
 
-// heldByOthers returns the error of a lock that others hold. With -conflict-exit-code it is no error.
-func (x *job) heldByOthers(paths []string, detail string, args ...any) error {
+// conflictError returns the error of locks that others hold. With -conflict-exit-code it reports them as skipped instead, and the
+// exit code says so.
+func (x *job) conflictError(paths []string, detail string, args ...any) error {
 	if x.opts.Given(ConflictFlag) {
 		x.tell(view.Job{Event: view.JobSkipped, Path: together(paths), Text: fmt.Sprintf(detail, args...)})
 		return exit.Wrap(x.opts.Conflict, nil) // also for code 0: the command must not run without the lock
@@ -162,17 +163,17 @@ func (x *job) notAcquired(ctx context.Context, client *recipes.Client, paths []s
 			_ = held.Identify(asking) // so that the message names the holder
 			stop()
 		}
-		return x.heldByOthers(paths, "%s", heldText(held))
+		return x.conflictError(paths, "%s", heldText(held))
 	case errors.Is(err, recipes.ErrUnreachable): // if the ensemble is unreachable, exec does not end with the code of -conflict-exit-code
 		return Own(err)
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return x.heldByOthers(paths, "%s %s not acquired within %v, and its holder is not known. \"locktree status %s\" shows it.", path, was, x.opts.Timeout, first)
+		return x.conflictError(paths, "%s %s not acquired within %v, and its holder is not known. \"locktree status %s\" shows it.", path, was, x.opts.Timeout, first)
 	case errors.Is(err, recipes.ErrRevoked):
-		return x.heldByOthers(paths, "Another program asked this one to leave the queue of %s. \"locktree status %s\" shows the queue.", path, first)
+		return x.conflictError(paths, "Another program asked this one to leave the queue of %s. \"locktree status %s\" shows the queue.", path, first)
 	case errors.Is(err, recipes.ErrQueueFull):
-		return x.heldByOthers(paths, "The queue of %s is full: max_waiters limits it. Try again later; \"locktree status %s\" shows the queue.", path, first)
+		return x.conflictError(paths, "The queue of %s is full: max_waiters limits it. Try again later; \"locktree status %s\" shows the queue.", path, first)
 	case errors.Is(err, recipes.ErrDraining):
-		return x.heldByOthers(paths, "%s is being drained: an apply will change or delete it once it is free, and until then it grants nothing new. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
+		return x.conflictError(paths, "%s is being drained: an apply will change or delete it once it is free, and until then it grants nothing new. Try again later. If that apply was interrupted, the next one opens the lock again.", path)
 	case errors.Is(err, recipes.ErrKeyForeign):
 		return Own(view.Failf("Key of another program", "%s. \"locktree doctor\" shows whether there are more.", view.Sentence(err)))
 	case errors.Is(err, recipes.ErrKindMismatch): // the type was declared differently when the lock was opened

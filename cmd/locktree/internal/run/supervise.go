@@ -128,7 +128,7 @@ func (x *job) finish(p *child.Process, lease *recipes.Lease, granted time.Time, 
 	return exit.With(p.Code())
 }
 
-// After the command has ended, linger keeps its locks until a given time, and reports whether they are still held. If they are
+// linger keeps the locks of a command that has ended until a given time, and reports whether they are still held. If they are
 // not, the command's work is still valid: it was done before the loss.
 func (x *job) linger(ctx context.Context, lease *recipes.Lease, until time.Time, signals <-chan os.Signal) (held bool) {
 	left := func() time.Duration { return time.Until(until).Round(time.Millisecond) }
