@@ -126,7 +126,7 @@ func (r *Run) Context() context.Context { return r.ctx }
 // Live is what Begin read. It must not be changed.
 func (r *Run) Live() *plan.Tree { return r.live }
 
-// Plan compares the existing nodes with the declared ones. The identities in o are those of the client.
+// Plan compares the existing nodes with the declared ones. It ignores the identities in o, and uses those of the client.
 func (r *Run) Plan(o plan.Options) *plan.Plan {
 	o.Identities = r.client.Identities()
 	return diff.Compare(r.live, r.desired, o)
@@ -355,11 +355,13 @@ func (r *job) setOf() string {
 }
 
 // takeLock verifies the plan before it writes anything. So if the plan is already stale, or a lock that has to be idle is in
-// use, takeLock writes nothing, not even a contender. If Begin did not take the apply lock, takeLock takes it and verifies the plan again: another apply may have finished
-// in between. This second check may refuse the plan after takeLock has created missing nodes. Under the lock, no other apply can
-// finish. The transactions check the data versions of the nodes that they write, so they detect edits of their data by hand.
+// use, takeLock writes nothing, not even a contender. If Begin did not take the apply lock, takeLock takes it and verifies the
+// plan again: another apply may have finished in between. This second check may refuse the plan after takeLock has created missing
+// nodes. Under the lock, no other apply can finish. The transactions check the data versions of the nodes that they write, so they
+// detect edits of their data by hand.
 //
-// takeLock returns what the apply knows of its own nodes ([prepare.Ground]), and the lists that new nodes get in the second pass.
+// takeLock returns what the apply knows of its own nodes ([prepare.Ground]). If the nodes that it created still admit
+// administrators whom the plan removes, it also returns their final lists. Package internal/lists sets these later.
 func (r *job) takeLock(ctx context.Context) (ground *prepare.Ground, created []plan.ACLStep, err error) {
 	if err = r.verify(ctx); err != nil {
 		return nil, nil, err

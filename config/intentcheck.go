@@ -112,8 +112,8 @@ func checkMoves(e *eval.Evaluation, have *inventory) bool {
 	return true
 }
 
-// checkEnd does the same as checkTarget if another move changes the target's address, such as a move of the namespace or module
-// around it.
+// checkEnd takes the place of checkTarget if another move changes the target's address, such as a move of the namespace or module
+// around it. It reports a final address that is not declared.
 func checkEnd(e *eval.Evaluation, v *eval.Move, end plan.Addr, have *inventory) {
 	_, ok := have.addrs[end]
 	if _, keyed := end.Key(); !keyed { // the block may be in a block with keys

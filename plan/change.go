@@ -49,7 +49,7 @@ type Change struct {
 	Former *Node `json:"-"`
 	// Missing is the outermost part of a deleted node's address that the configuration does not declare. A moved lock may take
 	// the path of an old lock that is no longer declared. Then a plan also shows the deletion of the old lock. In the change of
-	// the moved lock, Leaves says why the old lock is deleted, and Missing belongs to the old lock's address.
+	// the moved lock, the field Leaves has the reason for this deletion, and the field Missing is about the old lock's address.
 	Missing Addr   `json:"-"`
 	Leaves  Reason `json:"-"`
 	// FormerLists are the access lists that the apply replaces by After.Payload.ChildACL on the nodes of a family's keys; nil for
@@ -130,7 +130,7 @@ func (c *Change) ReasonText() string {
 	return ""
 }
 
-// Action is what happens to a node. Its value is its symbol in a plan.
+// Action is what happens to a node. Its value is its symbol in a plan, except for Replace: see Symbol.
 // Files and JSON name it in words (MarshalText), so that a symbol may change.
 type Action rune
 
@@ -155,8 +155,8 @@ func (a Action) String() string {
 
 var actionWords = map[Action]string{NoOp: "no-op", Create: "create", Update: "update", Delete: "delete", Replace: "replace", Forget: "forget"}
 
-// Symbol returns the symbol in front of the block in a printed plan: "+", "~", "-",
-// "-/+" or a space.
+// Symbol returns the symbol in front of the change in a printed plan: "+", "~", "-",
+// "-/+", "." or a space.
 func (a Action) Symbol() string {
 	if a == Replace {
 		return "-/+"
@@ -223,7 +223,8 @@ func missingParts(n *Node) (names []string) {
 	return names
 }
 
-// Rewrites reports whether the node's data changes.
+// Rewrites reports whether the declaration in the node's data changes. A new checksum alone (Unsealed) does not count, nor does
+// Forget.
 func (c *Change) Rewrites() bool {
 	return c.Importing != "" || len(c.Params) > 0 || c.ChildACL != nil || c.Protect || c.Revive || c.PreviousAddr != ""
 }

@@ -121,8 +121,8 @@ type Options struct {
 	// Destroy plans the deletion of everything the stack owns. The desired tree
 	// still says what is protected.
 	Destroy bool
-	// Identities are our identities on the servers, as in recipes.Client.Identities: without rights. None is an error: even a
-	// client without credentials is world:anyone.
+	// Identities are our identities on the servers, as in recipes.Client.Identities: without rights. An empty list is an error:
+	// even a client without credentials is world:anyone.
 	Identities kind.List
 	// Elsewhere is what the stack has on its other ensembles: an address that is no longer declared may match there. It has no
 	// other use.

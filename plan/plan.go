@@ -283,7 +283,7 @@ func (p *Plan) Shown() []*Change {
 		switch {
 		case comes:
 			out = append(out, c.joinMove(from))
-			if c.Action == Replace && !goes { // the lock that was there is declared nowhere
+			if c.Action == Replace && !goes { // the former lock at c.Path is not declared any more: show its deletion, too
 				out = append(out, &Change{Action: Delete, Addr: c.Before.Owned(), Path: c.Path, Kind: c.Before.Kind(), Before: c.Before,
 					Reason: c.Leaves, Missing: c.Missing, Usage: c.Usage, Drift: c.Drift, Break: c.Break})
 			}

@@ -8,8 +8,8 @@
 //	}
 //	run, err := apply.Begin(ctx, client, desired, apply.Options{Events: show})
 //
-// Each phase of an apply emits its own events; event.go has them in their order. The package relies on plan, failure and history
-// for the fields, and does nothing.
+// The types of event.go are roughly in the order of an apply. The package relies on plan, failure and history for the fields, and
+// does nothing.
 package event
 
 import (
@@ -82,7 +82,7 @@ type (
 		Addr    plan.Addr
 		Path    string
 		Action  plan.Action
-		Elapsed time.Duration // since its Started
+		Elapsed time.Duration // of its transaction; if its list is set later, of all transactions and lists
 	}
 	// Failed: the transaction was refused because of this change, or its access list could
 	// not be set.
@@ -108,7 +108,7 @@ type (
 type Result struct {
 	ApplyID    string // "" when there was nothing to do
 	Counts     plan.Counts
-	Ops, Bytes int // of all transactions, without the fencing checks and the history
+	Ops, Bytes int // of all transactions, without the fencing checks, the history, and the guard of a new root
 	// Transactions is how many were committed: 0 if there was nothing to commit, and usually 1. There are more if the plan has
 	// batches, or if the servers refused a transaction as too long.
 	Transactions int

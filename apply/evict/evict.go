@@ -56,7 +56,7 @@ func Acquisitions(in *inspect.Report) (out []Acquisition) {
 				out, at = append(out, Acquisition{Party: p, Queued: side.waits}), len(out)
 			}
 			a := &out[at]
-			if a.Permits == 0 && p.Permits > 0 { // a.Party is the waiter's node in the gate so far (see includes); the waiter's first node with permits replaces that node
+			if a.Permits == 0 && p.Permits > 0 { // until now, a.Party was the waiter's node in the gate (see includes); p is its first node with permits
 				a.Party = p
 			}
 			a.Nodes = append(a.Nodes, p)

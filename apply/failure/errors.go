@@ -70,7 +70,7 @@ func (e *StaleError) Explain() explain.Explanation {
 type Difference struct {
 	Addr plan.Addr // "" for a part of a lock, and for the stack's record, whose change means that another apply has finished
 	Path string
-	// What is "created", "deleted", "deleted and created again", "data changed" or "access list changed"; in a [VerifyError], a
+	// What says what happened to the node, such as "created", "data changed" or "access list changed"; in a [VerifyError], it is a
 	// clause.
 	What       string
 	Want, Got  plan.Pin

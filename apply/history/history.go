@@ -42,7 +42,7 @@ const (
 type Entry struct {
 	At         time.Time `json:"at"` // by the clock of the machine where the program ran, UTC
 	Operation  string    `json:"operation"`
-	ID         string    `json:"id,omitempty"` // of the apply
+	ID         string    `json:"id,omitempty"` // of the apply, or of the revoke or break
 	Who        string    `json:"who"`          // user@host
 	Identities []string  `json:"identities"`   // as the servers know the connection, without hashes
 	Version    string    `json:"version"`      // of the program

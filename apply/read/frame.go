@@ -62,8 +62,8 @@ func (r *reader) frame(ctx context.Context, desired *plan.Tree) error {
 }
 
 // framePaths returns the root and the tool's own nodes. If the stack declares administrators, it adds the nodes above the root,
-// whose lists may have to be set. Otherwise, if the stack was never applied, it leaves out the stack's own nodes, which do not
-// exist yet.
+// whose lists may have to be set. Otherwise, if the stack has no record, it returns only the root, .locktree and the directory of
+// records.
 func framePaths(tree, desired *plan.Tree) []string {
 	root := tree.Root
 	paths := []string{root, record.ScaffoldPath(root)}
@@ -115,7 +115,7 @@ func takenError(root, theirs, stack, other, why string) error {
 	if root != theirs {
 		which = "the root " + theirs + ", which is around this path,"
 	}
-	if theirs == "/" { // nothing is beside it
+	if theirs == "/" { // no root can be beside "/"
 		next = fmt.Sprintf("Destroy stack %q, then give each stack a root of its own: see \"locktree help two-teams\".", other)
 	}
 	return &failure.NodeError{

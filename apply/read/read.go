@@ -414,8 +414,8 @@ func decode(data []byte) (*kind.Payload, plan.Trouble, string) {
 }
 
 // isPart reports whether the lock above the node has it among its Parts already. A node inside a lock is visited only if the walk
-// does not reach the lock and r.names has both paths. The configuration does not declare this lock: if it did, it would name no
-// path inside the lock.
+// does not reach the lock and r.names has both paths. If the configuration declares the lock, it declares nothing inside
+// it; the record or an import may still name the inner path.
 func (r *reader) isPart(path string) bool {
 	above := r.seen[kind.ParentPath(path)]
 	return above != nil && slices.ContainsFunc(above.Live.Parts, func(p plan.Part) bool { return kind.JoinPath(above.Path, p.Name) == path })

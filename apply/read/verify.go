@@ -17,7 +17,8 @@ import (
 )
 
 // Verify checks every node that the plan relied on and every lock that it would delete, unless these are
-// still to be drained. It writes nothing. The error is a [*failure.StaleError] or an [*failure.InUseError].
+// still to be drained. It writes nothing. If the plan no longer fits, the error is a [*failure.StaleError] or an
+// [*failure.InUseError]; any other error is one of reading.
 func Verify(ctx context.Context, s *direct.Session, p *plan.Plan) error {
 	if err := s.Sync(ctx, "/"); err != nil {
 		return refusal.Read("/", err)

@@ -33,8 +33,8 @@ func (a *app) loader() *stack.Loader {
 	return &stack.Loader{Dir: a.dir, Environ: a.Env, Stdin: a.Stdin, Version: version(), Log: a.Stderr, Screen: a, Dial: a.dialClient}
 }
 
-// withStack loads the configuration, connects for reading to the ensembles that can be reached, and calls f. It answers an
-// interrupt meanwhile.
+// withStack loads the configuration, connects for reading to the ensembles that can be reached, and calls f. If an interrupt comes
+// meanwhile, withStack prints that it was received.
 func (a *app) withStack(ctx context.Context, inputs []config.Input, f func(*stack.Stack) error) error {
 	defer a.Interruptible(ctx)()
 	return a.loader().Look(ctx, inputs, f)

@@ -38,7 +38,7 @@ func (f *intentFlags) register(c *cobra.Command) {
 	c.Flags().Lookup("drain").NoOptDefVal = "60s"
 }
 
-// registerChanges adds the flags that plan and apply have, but destroy does not have.
+// registerChanges adds the flags of register, and those that plan and apply have, but destroy does not have.
 func (f *intentFlags) registerChanges(c *cobra.Command) {
 	f.register(c)
 	c.Flags().StringArrayVar(&f.Replace, "replace", nil, "remove the lock at this `ADDRESS`, or all locks in it, and create them again; may be repeated")

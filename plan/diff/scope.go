@@ -69,15 +69,15 @@ func addrs(p *plan.Plan, s *access.Sides, containers bool) (out []plan.Addr) {
 	return out
 }
 
-// limitToTargets drops the changes that were not asked for, see [plan.Options], and returns the addresses of the blocks that still
-// have changes.
+// limitToTargets drops the changes that were not asked for, see [plan.Options]. It returns the addresses of the blocks that still
+// have changes, or that a target covers.
 //
 // A target matches a node by its present and by its former address: people may use either for a lock whose new address is not
 // applied yet.
 func limitToTargets(p *plan.Plan, s *access.Sides, m *pairing) map[plan.Addr]bool {
 	p.Targeted = true
 	planned := limitChanges(p, s, m)
-	// The plan of the ensemble that stores the outputs decides about blocks of all ensembles.
+	// One ensemble stores the outputs, which depend on blocks of all ensembles. So its plan also needs the covered blocks of the others.
 	addrs := addrs(p, s, true)
 	for _, o := range s.Intent.Outputs {
 		addrs = append(addrs, o.From...) // blocks, which may have no instances

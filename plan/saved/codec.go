@@ -20,7 +20,7 @@ import (
 // fails for a type that the codec cannot write.
 //
 // A string is written once; its next mention is a number. A tree, too, is written once and then named by its number, because
-// trees may refer to each other. Access lists share their memory when they were read.
+// trees may refer to each other. When a file is read, equal access lists share their memory.
 type codec struct {
 	out *bufio.Writer // keeps its first error until it is flushed; nil while reading
 	in  []byte        // what is left

@@ -223,11 +223,12 @@ func (r *Sender) missed(ctx context.Context, err error) bool {
 // state.
 const breakTries = 5
 
-// force commits the transaction, including the deletion of the contenders of the locks it breaks.
+// force commits the transaction, including the deletion of the contenders of the locks it breaks. Before that, it deletes the
+// unused nodes of keys, see sweep.
 //
-// Without such locks, force only calls commit. Otherwise the contenders are deleted first in the transaction, so that the lock is
-// empty when it is deleted. If contenders come or leave between the listing and the transaction, all of it is refused, and force
-// lists again. The transaction also writes the history, which is read again in the same way.
+// The transaction deletes the contenders before their lock, so that the lock is empty. If contenders come or leave between the
+// listing and the transaction, all of it is refused, and force lists again. The transaction also writes the history. If the
+// history was the reason of a refusal, force tries again, too.
 func (r *Sender) force(ctx context.Context) (resolved bool, err error) {
 	for range breakTries {
 		var breaks []tx.Op

@@ -261,7 +261,7 @@ func (h *Held) LostSince(err error) error {
 // names the change, and says what the answer means and what to do.
 //
 // If the answer means that the plan no longer fits, the error is a [*failure.ConflictError] or an [*failure.InUseError], and a
-// new plan helps. All other errors are about rights and servers; a new plan does not help there.
+// new plan helps. All other errors are about rights, servers, or a root of another stack; a new plan does not help there.
 func (h *Held) Explain(ctx context.Context, p *plan.Plan, op tx.Op, err error) error {
 	conflict := func(why string) error {
 		return &failure.ConflictError{Addr: op.Addr, Path: op.Path, Op: op.Kind, Why: why, Err: err}

@@ -31,9 +31,9 @@ func copyPlan(of *plan.Plan) *plan.Plan {
 	return &p
 }
 
-// Leave changes a plan that creates imported locks again: those that are now in use stay as they are. Programs of other libraries
-// ignore the state draining, and the plan's other changes must not wait for them. Leave also returns the addresses of these
-// locks.
+// Leave removes from a plan the replacement of nodes that may be containers, if they are now in use. Programs of other libraries
+// ignore the state draining, and the plan's other changes must not wait for them. Leave returns the changed plan, and the addresses
+// of the nodes that stay.
 func Leave(ctx context.Context, h *lock.Held, p *plan.Plan) (_ *plan.Plan, left []plan.Addr, err error) {
 	again := func(c plan.Change) bool { return c.Reason == plan.ReasonReplaceContainer }
 	if !slices.ContainsFunc(p.Changes, again) {

@@ -107,9 +107,9 @@ func (r *reader) directory(files *syntax.Sources, dir string, outer *reading) *D
 // calledDecls are the declarations of a directory that a module block calls, nil when there are none to be evaluated.
 func (r *reading) calledDecls(dir string, at hcl.Expression) *Declarations {
 	depth := 0
-	// Directories are compared by their paths only. A module may call the configuration's directory by another path, such as
-	// "../NAME". The configuration is then read again under this path. When its module calls "../NAME" again, the loop finds the
-	// path, and refuses the call.
+	// Directories are compared by their paths only. A module block may call the configuration's directory by another path, such as
+	// "../NAME". The configuration is then read again under this path, with the same module block. When that block calls "../NAME"
+	// again, the loop finds the path, and refuses the call.
 	for up := r; up != nil; up = up.outer {
 		if up.out.Path == dir {
 			r.Errorf(at.Range(), "Module calls itself", "The module in %s would call itself: %s. Remove this block, or call another module.", dir, r.chain(dir))

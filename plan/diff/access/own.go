@@ -193,8 +193,9 @@ func madeByTool(p *plan.Plan, s *Sides, f *plan.Framed) bool {
 	return f.Path != "/" && !f.Data && f.Pin.Czxid == FrameAt(s, record.ScaffoldPath(p.Root)).Pin.Czxid
 }
 
-// joins reports whether a node's list keeps the entries of others. It does on a root that others created, and on nodes that the
-// tool created above the root, where others may have added entries. A root that holds data keeps its list.
+// joins reports whether a node's list keeps the entries of others, beside this stack's. It does so on nodes that the tool created
+// above the root, where others may have added entries. It also does so on a root that others created, except for "/" and a root
+// that holds data: this stack does not change the lists of these two.
 func joins(p *plan.Plan, s *Sides, f *plan.Framed) bool {
 	return Under(p.Root, f.Path) && madeByTool(p, s, f) || f.Path == p.Root && f.Path != "/" && !f.Data && !madeByTool(p, s, f)
 }

@@ -30,8 +30,8 @@ type Host interface {
 	stack.Screen
 	Show(view.Result)
 	Message(text string)
-	// Approve asks a person. Its error says that there was no approval; it names the cancelled action, and another way to approve
-	// it.
+	// Approve asks a person, and returns an error if the answer is not "yes". It then shows that the action is cancelled. If there
+	// is no answer at all, the error names the other way to approve.
 	Approve(ctx context.Context, action, question, otherWay string) error
 	// Uninterrupted makes an interrupt of the program wait until the returned function is called. If an interrupt came before, it
 	// returns an error.

@@ -1,5 +1,6 @@
-// Package disk writes what commands leave on disk, each file whole or not at all: a reader, or a crash, meets the old content or the new
-// one. It also formats configuration files, and keeps generated code up to date.
+// Package disk writes what commands leave on disk. It also formats configuration files, and keeps generated code up to date.
+//
+// Replace writes a file whole or not at all: a reader, or a crash, meets the old content or the new one.
 //
 //	err := disk.Replace(path, 0o600, func(w io.Writer) error { ... })
 package disk

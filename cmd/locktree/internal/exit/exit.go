@@ -22,7 +22,7 @@ const (
 	FmtDiff = 3 // fmt -check and generate -check: a file would change
 
 	// These codes come only with -detailed-exitcode of apply, destroy or import.
-	Stale  = 4 // the saved plan no longer fits what is in ZooKeeper
+	Stale  = 4 // the plan no longer fits what is in ZooKeeper
 	Locked = 5 // another apply holds the lock
 	InUse  = 6 // a lock to be deleted or replaced is in use
 

@@ -48,7 +48,7 @@ func Locks(ctx context.Context, to *screen.Screen, s *stack.Stack, filter lockvi
 	return err
 }
 
-// Tree shows the nodes that exist, or those at the addresses and below, and then the outputs of the last apply.
+// Tree shows the nodes that exist, and then the outputs of the last apply. With an address, it only shows the nodes at it and below.
 func Tree(ctx context.Context, to *screen.Screen, s *stack.Stack, addresses ...string) error {
 	trees, err := s.Read(ctx)
 	if err == nil {

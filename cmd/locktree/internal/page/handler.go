@@ -133,8 +133,8 @@ func plain(w http.ResponseWriter, code int, text string) {
 	_, _ = io.WriteString(w, text)
 }
 
-// status writes what the page knows, in the form of "locktree status -json -prefix". It reads nothing for that. It renders each
-// version once, without the board's lock, because the document may be large.
+// status writes what the page knows, in the form of "locktree status -json -prefix". It reads nothing for that. It renders the
+// document again only after news (see board.news), without the board's lock, because the document may be large.
 func (b *board) status(w http.ResponseWriter, _ *http.Request) {
 	b.rendering.Lock()
 	b.mu.Lock()
@@ -188,7 +188,7 @@ func (b *board) page(w http.ResponseWriter, r *http.Request, name string) {
 	_, _ = w.Write(html)
 }
 
-// render returns a page and its status code. It renders a page of one version once.
+// render returns a page and its status code. It keeps up to maxPages pages, until the board has news or they are too old.
 func (b *board) render(name string, q url.Values) ([]byte, int, error) {
 	key := name + "?" + q.Encode()
 	b.mu.Lock()

@@ -59,7 +59,8 @@ var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 // escapeLabel also makes control characters and invisible characters visible.
 func escapeLabel(s string) string { return labelEscapes.Replace(kind.Visible(s)) }
 
-// exposition returns the metrics. It renders a version at most once a second, and slow readers share the text.
+// exposition returns the metrics. It renders them after news of the board, and otherwise at most once a second. Slow readers
+// share the text.
 func (b *board) exposition() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()

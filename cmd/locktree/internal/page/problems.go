@@ -203,7 +203,7 @@ func (p *problemsOf) findSilent() {
 			for _, c := range in.Holders {
 				s := p.e.sight(c)
 				i, ok := at[c.Session]
-				if !s.Away() || !ok && len(at) == mostListed { // sessions that are listed already may get more locks
+				if !s.Away() || !ok && len(at) == mostListed { // the limit counts sessions: a listed session still shows all that it holds
 					continue
 				}
 				if !ok {

@@ -68,12 +68,12 @@ type board struct {
 	mu        sync.Mutex
 	sources   []lockview.Source
 	ensembles []Ensemble
-	document  []byte // the document of this version; nil before the first request
-	version   int
-	pages     map[string][]byte // rendered for this version
-	metrics   []byte            // their text at the time measured; nil before the first request
+	document  []byte            // what status writes; nil until it is requested after news
+	version   int               // counts the calls of news
+	pages     map[string][]byte // rendered since the last news
+	metrics   []byte            // their text at the time measured; nil until they are requested after news
 	measured  time.Time
-	rendered  time.Time // when the first of the pages was rendered
+	rendered  time.Time // when render last cleared the pages because of their age
 }
 
 // newBoard is a board before the first look.

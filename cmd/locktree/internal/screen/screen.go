@@ -108,8 +108,8 @@ func (s *Screen) await(ctx context.Context, command func(context.Context) error)
 	return cmp.Or(exit.Asked(ctx), context.Canceled)
 }
 
-// Interruptible answers an interrupt of ctx in Terraform's words while a command works. The caller calls the returned function
-// once, to end this. If the text about an interrupt is being written, that function waits.
+// Interruptible prints that an interrupt of ctx was received, in Terraform's words, while a command works. The caller calls the
+// returned function once, to end this. If the text about an interrupt is being written, that function waits.
 func (s *Screen) Interruptible(ctx context.Context) (stop func()) {
 	said := make(chan struct{})
 	cancel := context.AfterFunc(ctx, func() {
@@ -281,9 +281,10 @@ func (s *Screen) width(stream io.Writer) int {
 	return 78
 }
 
-// Approve asks for approval; only "yes" gives it, and every other answer ends the command. If standard input is not a terminal,
-// no person would see the question. Then Approve only reads a line, so that `echo yes | locktree apply` works as it does with
-// Terraform. The error names the cancelled action (argument action) and another way to approve it (otherWay).
+// Approve asks for approval; only "yes" gives it. After every other answer, Approve prints that the action is cancelled, and
+// returns an error without text. If standard input ends without an answer, the error names another way to approve (otherWay). If
+// standard input is not a terminal, no person would see the question. Then Approve prints that it waits, and reads a line:
+// `echo yes | locktree apply` works as it does with Terraform.
 func (s *Screen) Approve(ctx context.Context, action, question, otherWay string) error {
 	if IsTerminal(s.Stdin) {
 		fmt.Fprint(s.Stderr, "\n"+question+"\n\n  Enter a value: ")

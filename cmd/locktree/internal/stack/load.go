@@ -239,7 +239,7 @@ func (l *Loader) Connect(ctx context.Context, e *config.Ensemble, readOnly bool)
 	return l.ConnectWith(ctx, e, cfg)
 }
 
-// ConnectWith dials. It first compares the id of the ensemble with the configuration, and refuses another one.
+// ConnectWith dials. If the configuration pins the ensemble's id, it then calls [read.Recognize], which refuses another ensemble.
 func (l *Loader) ConnectWith(ctx context.Context, e *config.Ensemble, cfg recipes.Config) (*recipes.Client, error) {
 	client, err := l.Dial(ctx, cfg)
 	if err != nil || e.Tree == nil || e.Tree.EnsembleID == "" {

@@ -237,7 +237,8 @@ func compareImport(block plan.Import, addr plan.Addr, path string) error {
 	return view.Failf("Imported twice", "%s becomes %s at %s, and a znode can be only one lock. Delete that block, or give another path.", path, block.To, block.Origin)
 }
 
-// blockOf is how the block of an address begins, as advice; "" if that is not simple.
+// blockOf returns an example for an error text, such as `, for example mutex "ledger" {}`. It returns "" if the address has keys, or
+// is not one of a node.
 func blockOf(addr plan.Addr) string {
 	if addr != addr.Block() || kind.Lookup(addr.Type()) == nil || addr.Name() == "" {
 		return ""

@@ -23,7 +23,7 @@ func typeOf(in *inspect.Report) string {
 	return in.Kind.Name + " " + in.Kind.Key(in.Payload.Params).Kind().Name
 }
 
-// waitsFor combines locks, and the keys of families that were looked at.
+// waitsFor returns the wait-for graph of the locks, and of the keys that were read of families among them.
 func waitsFor(locks []*inspect.Report) *inspect.Waits {
 	var all []*inspect.Report
 	for _, in := range locks {

@@ -142,7 +142,7 @@ func (s seen) writeQueue(w io.Writer, indent string, in *inspect.Report) {
 	}
 }
 
-// tally counts locks, for the line below a list. It adds up the numbers of [Use].
+// tally counts locks, their holders, their waiters and keys in use, for the line below a list.
 func tally(locks []*inspect.Report) string {
 	n, held, waiting, families, keys := 0, 0, 0, 0, 0
 	for _, in := range locks {

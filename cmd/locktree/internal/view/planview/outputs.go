@@ -65,8 +65,8 @@ func decoded(o *plan.Output) (v any) {
 }
 
 // valueDiff writes values as JSON has them, line by line, each with the sign of its change. The layout is Terraform's. The methods
-// get the column of a value's sign. The signs of its contents stand four columns to the right of it, and its closing bracket
-// stands two columns to the right.
+// get the column of a value's sign. From that column, the signs of the value's contents are four columns to the right. The closing
+// bracket of the value is two columns to the right.
 type valueDiff struct{ view.Stream }
 
 func (d valueDiff) paintSign(sign string) string { return d.Paint(symbolColours[sign])(sign) }
