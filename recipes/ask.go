@@ -76,7 +76,7 @@ func (k *callReport) Names(path string, members []lock.Member) {
 	}
 }
 
-// Queued sends EventQueued, with the error of why as its Cause. Only the first call of Queued sends it.
+// Queued sends EventQueued. The event's Cause is the error that the function why returns. Only the first call of Queued sends it.
 func (k *callReport) Queued(node string, why func() error) {
 	if k.call != nil && !k.call.queued.Swap(true) {
 		k.call.tell(Event{Type: EventQueued, Node: node, Wait: time.Since(k.start), Cause: why()})
@@ -132,8 +132,8 @@ func (k *call) tell(e Event) {
 }
 
 // tenure sends the Observer the events of one lease: Acquired, and then Released or Lost, each at most once. A lease that enters
-// a lock again belongs to the outer lease's tenure. But such a call may have waited for a turn first, when the lock was at
-// another path. Then EventQueued was sent for the call, and its lease has its own tenure.
+// a lock again belongs to the outer lease's tenure, with one exception. A call may first queue at a key's former path, and then
+// find at the present path that its caller holds the lock. EventQueued was sent for that call, so its lease has its own tenure.
 type tenure struct {
 	q       *handle // the handle that took the lease
 	call    *call

@@ -27,7 +27,7 @@ import (
 // they last heard from it.
 type Session struct{ ahead session.Ahead }
 
-// Of makes the Session of a program from an internal one. A program gets it from Client.Session of package recipes.
+// Of wraps a session of package internal/session. A program calls Client.Session of package recipes instead.
 func Of(s *session.Session) *Session { return &Session{session.Ahead{Session: s}} }
 
 // ID returns the session's id.

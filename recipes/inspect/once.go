@@ -15,7 +15,7 @@ import (
 // Job is what is known about a job that runs once for each slot, apart from the holder of its lock.
 type Job struct {
 	Record *slots.Record // which slots were started; nil if the record could not be read
-	From   time.Time     // only slots after this time of the ensemble's clock count
+	From   time.Time     // slots count only if they are after this time, by the ensemble's clock
 	Why    error         // why the record could not be read
 }
 

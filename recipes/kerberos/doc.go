@@ -21,5 +21,5 @@
 // (no RC4 or 3DES for messages), and its caches are files only. It does not know include lines in krb5.conf. It does not know
 // FAST armour either, so it cannot use one-time passwords. A server in another realm is found over one hop, or by referral.
 //
-// Programs that do not import this package neither link nor download that library.
+// A program links and downloads that library only if it imports this package, itself or through package config.
 package kerberos

@@ -117,10 +117,10 @@ func (p *KeyedParams) Path(path, key string) (string, error) {
 	return path + "/" + KeyName(key), nil
 }
 
-// KeyName is the name of a key's node. Most keys are their own names. A percent sign and two hexadecimal digits stand for each
-// byte of "%", "/" and of characters that ZooKeeper refuses. These three characters also stand for the first byte of a key that
-// has another meaning as a name (".", "..", "locks", "leases"). In a key that looks like a contender ("order-lock-0000000001"),
-// they stand for the last digit. The empty key is "%".
+// KeyName is the name of a key's node. Most keys are their own names. An escape, a percent sign with two hexadecimal digits, stands
+// for each byte of "%", "/" and of characters that ZooKeeper refuses. An escape also stands for the first byte of a key that has
+// another meaning as a name (".", "..", "locks", "leases"). In a key that looks like a contender ("order-lock-0000000001"), it
+// stands for the last digit. The empty key is "%".
 func KeyName(key string) string {
 	if key == "" {
 		return "%"

@@ -46,7 +46,7 @@ func (s *Start) do(ctx context.Context, fn func(context.Context, *recipes.Lease)
 func (s *Start) End(ctx context.Context, result error) error {
 	noted, released := s.note(ctx, result), s.Unlock(ctx)
 	if errors.Is(noted, recipes.ErrLost) && errors.Is(released, recipes.ErrLost) {
-		return released // both say the same
+		return released // one ErrLost is enough
 	}
 	return errors.Join(noted, released)
 }

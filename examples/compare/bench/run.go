@@ -38,7 +38,7 @@ type Sample struct {
 	Requests, Events float64 // per cycle; negative if the server does not count them
 }
 
-// warm is how long a load runs before a sample, after each worker has had a turn.
+// warm is how long a load runs before a sample, after its first cycles (see lock.Running.Warm).
 const warm = 50 * time.Millisecond
 
 // Plan is what to run.
@@ -47,7 +47,7 @@ type Plan struct {
 	Workloads []Workload
 	Rounds    int
 	Window    time.Duration // of one sample
-	WarmUp    time.Duration // of each system's process, which then stays; ten times as long for a JVM
+	WarmUp    time.Duration // how long each system's process warms up before the first round; a JVM takes ten times as long
 	Limit     time.Duration // the time for an answer: the results leave out a slower system, and say so
 	Members   int           // of the ZooKeeper ensemble
 	Self      string        // this program
@@ -157,8 +157,8 @@ func (r *run) measure(w Workload, s drivers.System, out *Sample) {
 	lock.Check(p.Stop())
 }
 
-// Take fills the sample from a window of time. It fails as lock.Check does. The counts of server and client are not
-// read at the same instant, so Take divides the rates.
+// Take fills the sample from a window of time. On an error it panics; lock.Try returns the error. The counts of server
+// and client are not read at the same instant, so Take divides the rates.
 func (s *Sample) Take(p *lock.Process, up *server.Server, window time.Duration) {
 	before, begin := up.Counts(), time.Now()
 	s.Result = lock.Must(p.Measure(window))

@@ -21,7 +21,7 @@ import (
 
 // Results of all experiments.
 type Results struct {
-	TTL      time.Duration // of the locks and sessions that were paused, killed and kept
+	TTL      time.Duration // see Env
 	Herd     []Release
 	Paused   []Pause
 	Fair     []Fair
@@ -148,7 +148,7 @@ func forEach[R any, P interface {
 	return rows
 }
 
-// command is what runs the system's process.
+// command is the command line of the system's process.
 func (e *Env) command(s drivers.System, ttl time.Duration) []string {
 	return lock.Must(s.Command(e.Self, e.Dir, ttl))
 }
@@ -225,7 +225,7 @@ func (e *Env) Pool(window time.Duration) []Pooled {
 		up := lock.Must(server.Start(scope, s.Server, 1))
 		clients := lock.Must(lock.Spawn(e.command(s, e.TTL), e.TTL))
 		defer clients.Kill()
-		// Start fails if a worker has had no turn in time. The result counts what was done until then.
+		// Start fails if the workers have made too few cycles in time. The result counts what was done until then.
 		_ = clients.Start(up.Addrs, "pooled", lock.Load{Clients: 4, Workers: 4, Locks: 1, Hold: time.Millisecond}, 0)
 		p.Result = lock.Must(clients.Measure(window))
 	})
@@ -243,7 +243,8 @@ const locks = 1000
 
 // Idle lets a program hold this many locks of each system.
 func (e *Env) Idle() []Idle {
-	// On ZooKeeper a client keeps only its session alive, so one system with the raw client is enough.
+	// On ZooKeeper a client keeps only its session alive. So "all watch the parent" is left out: it uses the client of go-zookeeper,
+	// and has the same figure.
 	systems := slices.DeleteFunc(e.measured(true), func(s drivers.System) bool { return s.Server == "zookeeper" && !s.Client })
 	return forEach(e, systems, true, func(s drivers.System, i *Idle) {
 		e.Tell("idle locks: %s", s.Name)

@@ -21,7 +21,7 @@ import (
 
 // Hold is the process of a holder, which can be paused and killed. It takes a lock and writes for as long as it believes that
 // it holds the lock. Each write is a line. It ends with its input, or when it learns that the lock is lost. With a token it
-// ignores the loss and writes on. It fails as lock.Check does.
+// ignores the loss and writes on. On an error it panics; lock.Try returns the error.
 func Hold(c lock.Client, name string, in io.Reader, out io.Writer) {
 	l := c.Locker(name)
 	fmt.Fprintln(out, "waiting")

@@ -65,9 +65,9 @@ var sources embed.FS
 
 var preparing sync.Mutex
 
-// Command runs the system's process. self is this program, which serves the drivers in Go. dir has the programs in other
-// languages, compiled once. ttl is how long a lock may outlive its holder, if a client of the system can choose that. An error
-// says what is missing.
+// Command returns the command line of the system's process. self is this program, which serves the drivers in Go. Command puts
+// the programs in other languages into dir, compiled once. ttl is how long a lock may outlive its holder, if a client of the
+// system can choose that. An error says what is missing.
 func (s System) Command(self, dir string, ttl time.Duration) ([]string, error) {
 	if s.Driver != nil {
 		return []string{self, "be", s.Name, ttl.String()}, nil

@@ -23,12 +23,13 @@ import (
 )
 
 // Driver makes one client of a lock service as the service's documentation recommends, with a session or connections of its own.
-// ttl is how long a lock may outlive its holder: the session's timeout, or the time to live of a key. It fails as [Check] does.
+// ttl is how long a lock may outlive its holder: the session's timeout, or the time to live of a key. On an error it panics; [Try]
+// returns the error.
 type Driver func(addrs []string, ttl time.Duration) Client
 
 // Client is one client of a lock service.
 type Client struct {
-	// Locker returns what one worker uses of a lock. The name has no slash. It fails as [Check] does.
+	// Locker returns what one worker uses of a lock. The name has no slash. On an error it panics; [Try] returns the error.
 	Locker func(name string) Locker
 	// Set returns a lock that takes several locks at once. Nil if the system has no such lock, or its driver does not offer it.
 	Set   func(names ...string) Locker
@@ -50,7 +51,7 @@ type Locker struct {
 // failure ends the start of a server, or an experiment, with an error.
 type failure struct{ error }
 
-// Check ends the function that [Try] calls, unless err is nil.
+// Check panics unless err is nil. It ends the function that [Try] calls, and Try returns err.
 func Check(err error) {
 	if err != nil {
 		panic(failure{err})
@@ -114,8 +115,8 @@ type Running struct {
 	waitsFor []time.Time // by worker: when its wait began; zero while it does not wait
 }
 
-// Start dials the clients and lets the workers begin. name sets the locks apart from those of other loads. It fails as Check
-// does; the clients then stay open until their process ends.
+// Start dials the clients and lets the workers begin. name sets the locks apart from those of other loads. On an error it panics;
+// [Try] returns the error. The clients then stay open until their process ends.
 func Start(d Driver, addrs []string, ttl time.Duration, name string, load Load) *Running {
 	r := &Running{load: load, inside: make([]int, load.Locks), waitsFor: make([]time.Time, load.Workers)}
 	r.sum.Each = make([]int64, load.Workers)
@@ -132,7 +133,7 @@ func Start(d Driver, addrs []string, ttl time.Duration, name string, load Load) 
 	return r
 }
 
-// Warm waits until there have been as many cycles as workers, so that all of them are under way, and then for a while.
+// Warm waits until the workers together have made as many cycles as there are workers, and then for a while.
 func (r *Running) Warm(while, limit time.Duration) {
 	for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
 		var cycles int64
@@ -303,7 +304,7 @@ func (p *Process) Await(patience time.Duration, verbs ...string) (said Said, err
 		select {
 		case text, ok := <-p.lines:
 			if !ok {
-				p.Kill() // then everything that it wrote is there
+				p.Kill() // it waits for the process, so p.stderr is complete afterwards
 				wrote := strings.TrimSpace(p.stderr.String())
 				return said, fmt.Errorf("%w before it said %s; it wrote: %s", ErrLost, strings.Join(verbs, " or "), cmp.Or(wrote[max(0, len(wrote)-1000):], "nothing"))
 			}

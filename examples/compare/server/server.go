@@ -35,9 +35,9 @@ type Server struct {
 	Version    string
 	Durability string        // where a write is when the server answers
 	Missing    string        // why it does not run; then the rest is empty
-	Counts     func() Counts `json:"-"` // fails as lock.Check does
-	// FailOver kills a process of the service, and returns the addresses of its successor. It fails as lock.Check does. It is
-	// nil if the service has no successor.
+	Counts     func() Counts `json:"-"` // on an error it panics; lock.Try returns the error
+	// FailOver kills a process of the service, and returns the addresses of its successor. On an error it panics; lock.Try
+	// returns the error. It is nil if the service has no successor.
 	FailOver func() []string `json:"-"`
 
 	asking int64 // requests that Counts itself adds to the counts

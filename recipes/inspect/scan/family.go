@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// familyReads bounds the requests of a look at a family, apart from the one or two for its own node.
+	// familyReads bounds the requests of a look for the keys of a family. The requests for the family's own node do not count. Nor do
+	// the listings of its directories if there is only one look.
 	familyReads = 190
 	// dirReads is how many directories of a family with fanout are listed in a look, unless there is only one look.
 	dirReads = 100

@@ -38,8 +38,8 @@ type round struct {
 const (
 	// lookers is how many nodes are looked at concurrently.
 	lookers = 64
-	// turnReads bounds the requests that a look sends for nodes whose turn it is. checkReads bounds the locks in use that a look checks
-	// without dump.
+	// turnReads limits the nodes that have their turn in a look: the look takes no further node once their estimated requests reach
+	// turnReads. checkReads bounds the locks in use that a look checks without dump.
 	turnReads, checkReads = 64, 192
 	// notesEvery is how soon an unchanged contender is read again, because its program may have written into its node.
 	notesEvery = time.Minute

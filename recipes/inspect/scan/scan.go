@@ -66,8 +66,8 @@ type Options struct {
 	// Prefix, unless it is empty, is a tree whose locks the Scanner looks at: the declared ones, and those that their contenders
 	// reveal. "/" is everything.
 	Prefix string
-	// Reads bounds the requests of a look, except for the first one of each declared lock; 0 means no bound. Nodes in use and changed nodes
-	// come first; the rest take turns.
+	// Reads limits a look: after so many requests it begins no further node, except declared locks that were never read; 0 means no limit.
+	// Nodes in use and changed nodes come first; the rest take turns.
 	Reads int
 	// Silence ends a look with an error when the servers have sent nothing for so long; 0: a look lasts until ctx ends.
 	Silence time.Duration
@@ -294,8 +294,8 @@ func (s *Scanner) show(snap *Snapshot) {
 const maxGraph = 200
 
 // shortQueue keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in another
-// lock, until there are twice maxGraph in all. If all of these fit, the short list hides one type of cycle: a reader waits behind a
-// writer that was left out. Every other waiter also waits for a holder directly, and the short list keeps all holders.
+// lock, until there are twice maxGraph in all. Even if all of these fit, the short list hides one type of cycle: one in which a reader
+// waits for a writer that was left out. Every other waiter also waits for a holder directly, and the short list keeps all holders.
 func shortQueue(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	if len(in.Waiters) <= maxGraph {
 		return in

@@ -49,7 +49,8 @@ const (
 	wordBytes = 40 << 10
 	maxAnswer = 64 << 20 // the longest answer: a million contenders
 	maxLine   = 1 << 20  // no path is longer
-	// memberFor is the longest time for one word to a server that only the ensemble's configuration names, not this client's.
+	// memberFor replaces the first wordFor if only the ensemble's configuration names the server, not this client's. A long answer still
+	// gets more time.
 	memberFor = 2 * time.Second
 	// leaderEvery is the shortest time between two dumps of the leader: a dump costs the leader more than other servers.
 	leaderEvery = 5 * time.Second

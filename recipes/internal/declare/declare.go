@@ -505,7 +505,7 @@ func (d *Declaration) ofKeys() *Declaration {
 	return &keys
 }
 
-// openKeys is open for the locks of keys.
+// openKeys does for the locks of keys what the method open does for other locks.
 func (d *Declaration) openKeys(k *kind.Kind) (*Declaration, error) {
 	switch {
 	case d.payload == nil:

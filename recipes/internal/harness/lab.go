@@ -203,7 +203,7 @@ func (l *Lab) Granted(ch <-chan Result[*recipes.Lease], about ...any) Result[*re
 	return r
 }
 
-// Refused takes a lock and requires an error that matches with. It returns the error.
+// Refused tries to take a lock. It requires an error that matches the parameter with, and returns the error.
 func (l *Lab) Refused(take Take, with error, about ...any) error {
 	l.T.Helper()
 	_, err := take(l.T.Context())

@@ -199,9 +199,9 @@ func (h *Lock) revoke() {
 	h.end(AfterGrant(fmt.Errorf("%w: %s", znode.ErrRevoked, h.nodes[0].Path)))
 }
 
-// Lose ends the lock against its holder's will. When it returns, the contexts of its uses are cancelled. A goroutine then deletes
-// the nodes that remain, so that no contender waits for them (CURATOR-202). The session calls Lose and waits for it (see
-// Session.Hold).
+// Lose ends the lock against its holder's will. When the first call returns, the contexts of the uses are cancelled; a second call
+// may return earlier. A goroutine then deletes the nodes that remain, so that no contender waits for them (CURATOR-202). The session
+// calls Lose and waits for it (see Session.Hold).
 func (h *Lock) Lose(cause error) {
 	err := cause
 	if !errors.Is(err, znode.ErrLost) {

@@ -586,8 +586,7 @@ func (a *Call) reenter(ctx context.Context, q *Handle, permits int) (*held.Use, 
 		return nil, fmt.Errorf("%w: the context comes from a lease of %d permits of %s, %d are wanted; take them all at once",
 			ErrWouldDeadlock, have, q.Path, permits)
 	}
-	// The call waited for a turn at a path where the lock was earlier, and EventQueued was sent. So the Observer receives the end of
-	// this lease too.
+	// The call queued at the key's former path, and EventQueued was sent. So the Observer receives the end of this lease too.
 	if a.caller.WasQueued() {
 		return outer.Enter(ctx, a.caller.Tenure(outer.H.Nodes()[0], outer.H.Session().Session.ID())), nil
 	}

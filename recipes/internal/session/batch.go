@@ -244,6 +244,6 @@ const (
 	lanes
 )
 
-// inFlight bounds the unanswered requests of each lane, including those whose callers have given up. With a server that answers
-// only pings, requests would accumulate without bound.
+// inFlight bounds the unanswered requests of each lane, including those whose callers have given up. Requests that are sent together
+// count as one. Without the bound, requests would accumulate at a server that answers only pings.
 var inFlight = [lanes]int{laneAny: 1024, laneList: 128, laneRelease: 256, laneBeat: 8}

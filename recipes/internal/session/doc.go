@@ -42,8 +42,8 @@
 //	  └─────────────────────────────────────────────────────────┘
 //
 // A session that the servers end or replace is over, and so is its goroutine. So a request never runs in a session that it was
-// not made in. The goroutine that makes a request also writes it (call), in frames of package wire. A request that waits for its
-// answer needs no goroutine.
+// not made in. On plain TCP, a goroutine that makes a request usually writes it too (link.push), in frames of package wire. A
+// request that waits for its answer needs no goroutine.
 //
 // The types, errors and access lists are go-zookeeper's, which programs share with this package. Its connection (zk.Conn) is not
 // used. A zk.Conn opens a new session on the same handle without notice and runs old requests in it. It waits without a context,

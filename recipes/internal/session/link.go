@@ -21,8 +21,9 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// link is one connection that carries the session. The goroutine that makes a request also writes it, sometimes together with the requests
-// of others (submit). The reading goroutine (serve) delivers replies; only this goroutine uses the fields r, used and answer.
+// link is one connection that carries the session. On plain TCP, the goroutine that makes a request usually writes it too, sometimes
+// together with the requests of others (submit). On other connections, push starts a goroutine that writes. The reading goroutine (serve)
+// delivers replies; only this goroutine uses the fields r, used and answer.
 type link struct {
 	s       *Session
 	conn    net.Conn
@@ -177,7 +178,7 @@ var errUnanswered = errors.New("it answers pings, and left a request unanswered 
 
 // expire ends the link if one request has been the oldest for a whole session timeout. An answer out of order ends it earlier (see
 // awaitedCall). expire serves callers whose context never ends, for the case that no later request is answered. expire returns the time of
-// its next call, or the parameter deadline if that is earlier. Each look at the clock calls it, at least once per session timeout.
+// its next call, or the parameter deadline if that is earlier. watchClock calls it after each look, at least once per session timeout.
 func (l *link) expire(deadline time.Time) time.Time {
 	l.mu.Lock()
 	first, due := l.calls.first, l.turned

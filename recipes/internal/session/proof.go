@@ -177,8 +177,8 @@ type heldThing struct {
 // The session calls onLoss with Session.Err when it is lost, on the goroutine that finds the loss. The call comes before any
 // operation fails because of the loss, and before a closeSession is sent. It calls onLoss with zk.ErrNoNode when a heartbeat finds
 // that a path is gone. No mutex is held then, so onLoss may use the Client. It must not block or operate on the session: the
-// session, the next one and Client.Close wait for it. onLoss may be nil. It is not called after release, or when Hold fails. The
-// caller must call release; calling it again does nothing.
+// session, the next one and Client.Close wait for it. onLoss may be nil. It is not called when Hold fails. If the loss overlaps
+// release, the call may come after release has returned. The caller must call release; calling it again does nothing.
 func (s *Session) Hold(ctx context.Context, onLoss func(error), paths ...string) (release func(), err error) {
 	if len(paths) == 0 {
 		return func() {}, s.Err()

@@ -146,7 +146,7 @@ func (s *Session) Stats() (x Stats) {
 type Stats struct {
 	Server      string   // the address that the session is connected to, or was last
 	Connections int      // the number of connections made so far
-	Requests    int      // the number of requests that no server has answered yet
+	Requests    int      // the number of requests that no server has answered yet; those sent together count as one
 	Holds       int      // the number of paths held
 	Watches     []string // the nodes of Watches that are neither closed nor stopped, in no order
 }

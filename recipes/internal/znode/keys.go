@@ -170,7 +170,7 @@ func (n *KeyNode) existingPaths() (paths []string) {
 	return paths
 }
 
-// removesNode reports whether a removal that is whole also deletes the key's node. It does if, as far as this client
+// removesNode reports whether the first transaction of a removal also deletes the key's node. It does if, as far as this client
 // knows, no other contender was there, and the nodes that the place needs exist.
 func (n *KeyNode) removesNode() bool {
 	return !n.SeenOthers && !slices.Contains(n.Made[:n.Needed], false)

@@ -323,7 +323,7 @@ func (j *janitor) try(k *Node) error {
 type removal struct {
 	ks    []*Node
 	keys  []*KeyNode // the nodes of the keys in whose queues the contenders are
-	whole bool       // the transaction also deletes the nodes of keys
+	whole bool       // the transaction may also delete the nodes of keys; false after a server has refused that
 	sent  *session.Reply
 	// A look at each node of keys that was not deleted; nil for the others.
 	looks [][]*session.Reply

@@ -201,9 +201,9 @@ func (t *Txn) resolve(ctx context.Context, cause error) (settled bool, err error
 // thread of a server stands still while the others go on.
 const recheckUntil = 4096 * time.Second
 
-// recheck looks for the contenders of a transaction that was found not applied, after wait and then ever more rarely. It deletes nodes that
-// a slow server has created after all, which would block the queue until the session ends. After a look that failed there is always another
-// look.
+// recheck looks for the contenders of a transaction that was found not applied. Its first look comes after the time wait, and each further
+// pause is longer. It deletes nodes that a slow server has created after all, which would block the queue until the session ends. After a
+// look that failed there is always another look.
 //
 // A server of 3.8.0 was seen to execute a request after the write of resolve. One of its threads had stood still, and the session had
 // meanwhile reconnected to the same server. (In NIOServerCnxn, requests of the new connection can come before those of the old one.

@@ -30,7 +30,7 @@ import (
 type Options struct {
 	Where                   stack.Where
 	Dirs                    []string // the configuration directories of several stacks; if empty, the page shows the configuration that Serve is given
-	Reads                   int      // the most requests of a look
+	Reads                   int      // see scan.Options
 	Interval, DriftInterval time.Duration
 	Listen, WebConfig       string
 	Hosts                   []string

@@ -19,7 +19,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// Reads limits the requests of a look that is repeated.
+// Reads is the limit (scan.Options.Reads) of a look that is repeated.
 const Reads = 2000
 
 // watchEvery is how often status -watch looks.

@@ -187,5 +187,5 @@ func (s *Stack) LookAt(ctx context.Context, path string, key Key, reads int) ([]
 	return out, view.Join(s.Lost.Err(), closed)
 }
 
-// MaxReads bounds the requests of a look at a path, which may be "/".
+// MaxReads is the limit (scan.Options.Reads) of a look at a path, which may be "/".
 const MaxReads = 20_000

@@ -11,7 +11,7 @@ import time
 
 
 class Late(Exception):
-    """Not every worker had a turn."""
+    """The workers have made too few cycles in time."""
 
 
 class Running:

@@ -27,7 +27,7 @@ func NewContender(dir string, c kind.Contender, data []byte, stat *zk.Stat) kind
 }
 
 // writerOf names the client. Only kazoo and WriteLock have their own markers; for other markers, the form of the id decides. This
-// library writes Curator's or kazoo's names, so writerOf takes it for Curator or kazoo; only the data tells them apart.
+// library writes Curator's or kazoo's names, so writerOf takes it for Curator or kazoo. Only the node's data shows the difference.
 func writerOf(c kind.Contender) string {
 	switch c.Marker {
 	case "__lock__", "__rlock__":

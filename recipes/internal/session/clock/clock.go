@@ -38,8 +38,8 @@ func (c Clock) Slept(moment time.Time) time.Duration {
 // nap is the shortest sleep that counts: smaller differences are the noise of reading two clocks one after the other.
 const nap = 10 * time.Millisecond
 
-// After returns the time.Now() moment when d will have passed since s, sleep included. The parameter slept is how long the machine has
-// slept so far: each second of sleep since s brings that moment a second nearer.
+// After returns when d will have passed since s, sleep included; callers compare the result with time.Now(). The parameter slept is how
+// long the machine has slept so far: each second of sleep since s brings the result a second nearer.
 func (s Stamp) After(d, slept time.Duration) time.Time {
 	if gap := slept - s.Slept; gap >= nap {
 		d -= gap
@@ -67,7 +67,9 @@ const wholeTimeout Fraction = 96
 //  6. Silent + 2 Respite <= Idle < wholeTimeout. A session that holds nothing has time for a pause and a pass after its connection has
 //     fallen silent.
 const (
-	Spacing Fraction = 3  // T/32: the least time between two heartbeats, two passes of a lease in danger, two stamps of link.touch
+	// Spacing is T/32: the least time between two heartbeats, or between two stamps of link.touch. It is also the longest pause between
+	// two passes over the servers while a lease is in danger.
+	Spacing Fraction = 3
 	Respite Fraction = 8  // T/12: the longest pause before an attempt to connect while no lease is in danger
 	Report  Fraction = 12 // T/8: within this time after a follower has heard from a session, it tells its leader
 	Beat    Fraction = 16 // T/6: from the send of the last commit until a heartbeat is due

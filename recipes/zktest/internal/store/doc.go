@@ -2,8 +2,8 @@
 // that asks (Caller), and the transaction's number and time (Stamp). The store returns results, and the changes that watches report. The
 // same sequence of operations makes the same tree: the store has no clock, no connection and no lock of its own.
 //
-// The store holds the nodes with their access lists, quotas, which ephemeral nodes a session has, containers and TTL nodes. The caller
-// keeps sessions, watches and the zxid.
+// The store holds the nodes with their access lists, the quotas, the list of each session's ephemeral nodes, the containers and the TTL
+// nodes. The caller keeps sessions, watches and the zxid.
 //
 //	t := store.New(store.Rules{})
 //	result, changes := t.Apply(store.Super, store.Stamp{Zxid: 1, Millis: now}, store.Create{Path: "/a", ACL: store.OpenACL})
