@@ -22,8 +22,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// BenchmarkCycle measures Lock and Unlock against the in-memory server in the same process, without a network: what it counts
-// is the CPU of client and server together. Requests a cycle are reported beside it.
+// BenchmarkCycle measures Lock and Unlock against the in-memory server in the same process, without a network. So it measures the CPU of
+// client and server together. It also reports the requests per cycle.
 func BenchmarkCycle(b *testing.B) {
 	for _, clients := range []int{1, 8} {
 		name := fmt.Sprintf("one lock, %d clients", clients)
@@ -65,9 +65,9 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkClientCPU tells what one cycle of an own lock (create, list, delete) costs the client's processor, beside go-zookeeper
-// doing the same three requests by hand. The server, Apache ZooKeeper, is a process of its own, so that the time
-// this process takes is the client's alone. Each round runs all of them one after another; figures are medians of rounds.
+// BenchmarkClientCPU measures the client's processor time for one cycle (create, list, delete) of a worker's own lock. It compares this
+// with go-zookeeper making the same three requests by hand. The server, Apache ZooKeeper, is a process of its own, so this process spends
+// the client's time alone. Each round runs both ways one after the other; the figures are medians of the rounds.
 //
 //	go test -run '^$' -bench ClientCPU -benchtime 1x ./recipes
 func BenchmarkClientCPU(b *testing.B) {
@@ -99,7 +99,7 @@ func BenchmarkClientCPU(b *testing.B) {
 	}
 }
 
-// way is one way to take a lock of one's own and give it back.
+// way is one way to take a worker's own lock and give it back.
 type way struct {
 	name  string
 	cycle func(worker int) error
@@ -140,7 +140,7 @@ type noLog struct{}
 
 func (noLog) Printf(string, ...any) {}
 
-// rawWay is go-zookeeper without anything: no proof, no deadline, no answer to a lost reply.
+// rawWay uses go-zookeeper alone: no proof, no deadline, no recovery of a lost reply.
 func rawWay(b *testing.B, addr string, clients int) way {
 	conns := make([]*zk.Conn, clients)
 	for i := range conns {
@@ -168,7 +168,7 @@ func rawWay(b *testing.B, addr string, clients int) way {
 	}}
 }
 
-// mutexWay is a Mutex, with its token.
+// mutexWay uses a Mutex, and reads its token.
 func mutexWay(b *testing.B, addr string, clients int) way {
 	var locks [64]*recipes.Mutex
 	for i := range clients {
@@ -193,7 +193,7 @@ func mutexWay(b *testing.B, addr string, clients int) way {
 	}}
 }
 
-// queues makes the directories of 64 locks, unless an earlier load did.
+// queues creates the directories of 64 locks, unless an earlier load did.
 func queues(b *testing.B, create func(string) error, root string) {
 	err := create(root)
 	for i := 0; i < 64 && (err == nil || errors.Is(err, zk.ErrNodeExists)); i++ {
@@ -204,8 +204,8 @@ func queues(b *testing.B, create func(string) error, root string) {
 	}
 }
 
-// BenchmarkMemory tells what a lock that is held takes of this process, and what a waiter does, each on a lock of its own: heap
-// and stacks, and goroutines. A waiter's is the goroutine that waits. The server, Apache ZooKeeper, is a process of its own.
+// BenchmarkMemory measures the memory (heap and stacks) and the goroutines that this process needs for a held lock, and for a waiter. Each
+// lock has one waiter, whose goroutine is the one that waits. The server, Apache ZooKeeper, is a process of its own.
 //
 //	go test -run '^$' -bench Memory -benchtime 1x ./recipes
 func BenchmarkMemory(b *testing.B) {
@@ -220,7 +220,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// memory measures before some locks are taken, while they are held, and while each is waited for too.
+// memory measures the usage before some locks are taken, while they are held, and while each also has a waiter.
 func memory(tb testing.TB, locks int) (before, held, waited usage) {
 	srv := realzk.Start(tb, realzk.Options{})
 	dial := func() (*recipes.Client, func(watches int)) {
@@ -238,7 +238,7 @@ func memory(tb testing.TB, locks int) (before, held, waited usage) {
 	}
 	holder, holderWatches := dial()
 	waiter, waiterWatches := dial()
-	for _, c := range []*recipes.Client{holder, waiter} { // declarations are kept for later, and are no part of it
+	for _, c := range []*recipes.Client{holder, waiter} { // the clients keep the declarations, which therefore do not count
 		for i := range locks {
 			cycle(tb, lock(c, i))
 		}
@@ -269,7 +269,7 @@ func memory(tb testing.TB, locks int) (before, held, waited usage) {
 
 type usage struct{ bytes, stacks, goroutines int64 }
 
-// inUse collects what is garbage, twice: stacks are shrunk by the first.
+// inUse collects the garbage twice, because the first collection shrinks stacks, and then measures.
 func inUse() usage {
 	runtime.GC()
 	runtime.GC()
@@ -278,9 +278,9 @@ func inUse() usage {
 	return usage{int64(m.HeapAlloc + m.StackInuse), int64(m.StackInuse), int64(runtime.NumGoroutine())}
 }
 
-// A waiter on a lock of its own takes 12 kB: its goroutine's stack of 8 kB, and less than 4 kB of heap. The runtime doubles a stack of
-// 4 kB when the calls from where the goroutine began need more than some 3,100 bytes, and what a waiter calls needs a little
-// more. (The race detector makes frames larger.)
+// The only waiter of a lock takes 12 kB: its goroutine's stack of 8 kB, and less than 4 kB of heap. The runtime doubles a stack of 4 kB
+// when the goroutine's frames need more than some 3,100 bytes, and a waiter's frames need a little more. (The race detector makes frames
+// larger.)
 func TestAWaitersStackIsNotDoubledTwice(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	const locks = 500

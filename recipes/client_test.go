@@ -27,7 +27,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// What Close reports, and logs, is a server that does not confirm, and how long that was waited for.
+// Close reports, and logs, only a server that does not confirm, and how long Close waited for it.
 func TestCloseNamesOnlyAServerThatDoesNotConfirm(t *testing.T) {
 	for name, test := range map[string]struct {
 		held   bool
@@ -142,7 +142,7 @@ func TestReadsOfAProgramAreSentTogether(t *testing.T) {
 	})
 }
 
-// farContext is a context of another package, which tells how many calls it owes at its end.
+// farContext is a context of another package. It counts the functions that it still has to call at its end.
 type farContext struct {
 	context.Context
 	done chan struct{}
@@ -161,7 +161,7 @@ func (c *farContext) AfterFunc(func()) (stop func() bool) {
 	}
 }
 
-// A program that follows a node as long as it runs has one context for all its watches.
+// A program that follows a node for as long as it runs has one context for all its watches.
 func TestAWatchThatHasFiredLeavesNothing(t *testing.T) {
 	inSession(t, func(t *testing.T, l *lab, c *recipes.Client, s *direct.Session) {
 		ctx := &farContext{Context: t.Context(), done: make(chan struct{})}
@@ -212,7 +212,7 @@ func TestAWatchEndsWithItsContextOrItsSession(t *testing.T) {
 	})
 }
 
-// A session of a ClickHouse Keeper has a password of zeros.
+// keeper answers a connect request as ClickHouse Keeper does: the session has a password of zeros.
 var keeper = hostile.Saying(hostile.Frame(hostile.Cat(hostile.Be32(0), hostile.Be32(9000), hostile.Be64(7), hostile.Be32(16), make([]byte, 16))...))
 
 func TestAKeeperIsRefused(t *testing.T) {
@@ -248,7 +248,7 @@ func TestAKeeperIsRefused(t *testing.T) {
 			require.NotErrorIs(t, err, recipes.ErrUnreachable, name)
 			require.False(t, recipes.Retryable(err), name)
 			most := 1
-			if strings.HasSuffix(name, "try") { // it begins to dial before it asks for the session, and may find that over
+			if strings.HasSuffix(name, "try") { // a Try begins to dial before it asks for the session, which may be over by then
 				most = 2
 			}
 			require.LessOrEqual(t, dials, most, name)
@@ -261,7 +261,7 @@ func TestAKeeperIsRefused(t *testing.T) {
 	})
 }
 
-// lazy is a client that was made while ZooKeeper was away.
+// lazy makes a lazy client while no server can be reached.
 func (l *lab) lazy(change ...func(*recipes.Config)) *recipes.Client {
 	l.T.Helper()
 	l.Srv.RefuseDials(true)
@@ -302,7 +302,7 @@ func TestALazyClientConnectsWhenItIsFirstUsed(t *testing.T) {
 	})
 }
 
-// A call of a lazy client whose context had ended before said "unreachable", and nothing had tried to reach a server.
+// A lazy client said "unreachable" to a call whose context had ended beforehand, although nothing had tried to reach a server.
 func TestAnEndedContextSendsNothing(t *testing.T) { // case 7: pre-cancelled ctx on a free lock (matrixone #25790)
 	for name, lazy := range map[string]bool{"lazy client": true, "client": false} {
 		runInLab(t, name, func(t *testing.T, l *lab) {
@@ -326,7 +326,7 @@ func TestAnEndedContextSendsNothing(t *testing.T) { // case 7: pre-cancelled ctx
 	}
 }
 
-// watchesOn is how many watches the server has that c is connected to, of all clients.
+// watchesOn returns the number of watches, of all clients, on the server that c is connected to.
 func watchesOn(t *testing.T, c *recipes.Client) (n int) {
 	t.Helper()
 	s := must(c.Live(t.Context()))(t)
@@ -350,7 +350,7 @@ func cycle(tb testing.TB, m *recipes.Mutex) {
 	}
 }
 
-// useOnce locks many paths once each, and one of them all the time. It returns how many watches the server has afterwards.
+// useOnce takes 200 locks once each, while it holds another lock. It returns the number of watches on the server afterwards.
 func useOnce(t *testing.T, c *recipes.Client, kept int) int {
 	t.Helper()
 	c.KeepDeclarations(kept)
@@ -383,7 +383,7 @@ func TestRealServersForgetTheWatchesOfForgottenLocks(t *testing.T) {
 	require.LessOrEqual(t, useOnce(t, c, 10), 11)
 }
 
-// A declaration kept the session in which it was read, and 27 kB with it, until something else pushed it out.
+// A kept declaration referred to the session in which it was read, so 27 kB stayed in memory until another declaration pushed it out.
 func TestALostSessionIsFreed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
@@ -400,7 +400,7 @@ func TestALostSessionIsFreed(t *testing.T) {
 		}
 		require.Zero(t, c.Declarations())
 		alive := len(sessions)
-		for round := 0; alive > 1 && round < 20; round++ { // timers may refer to it for a moment, and what has ended from its stack
+		for round := 0; alive > 1 && round < 20; round++ { // for a moment, timers and the stacks of ended goroutines may refer to it
 			time.Sleep(time.Second)
 			runtime.GC()
 			alive = 0
@@ -414,7 +414,7 @@ func TestALostSessionIsFreed(t *testing.T) {
 	})
 }
 
-// One goroutine stood behind each node that was held for longer than 100 ms, and with an Observer a second one.
+// Each node that was held for longer than 100 ms had a goroutine, and with an Observer a second one.
 func TestALockThatIsHeldHasNoGoroutineOfItsOwn(t *testing.T) {
 	observed := func(cfg *recipes.Config) { cfg.Observer = func(recipes.Event) {} }
 	strict := func(cfg *recipes.Config) { cfg.LoseOnSuspect = true }
@@ -428,7 +428,7 @@ func TestALockThatIsHeldHasNoGoroutineOfItsOwn(t *testing.T) {
 				path := fmt.Sprintf("/m%d", i)
 				l.Declare(path, kind.Mutex.New())
 				leases = append(leases, l.Lock(c.Mutex(path).Lock))
-				if i == 0 { // what the session has in any case
+				if i == 0 { // the session has these in any case
 					time.Sleep(time.Second)
 					l.Settle()
 					before = l.Goroutines()

@@ -18,15 +18,15 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// The connection of one client is cut behind every byte (see cutStride), in both directions, of everything it says and hears while it
-// acquires a free lock, gives it up to a rival, waits for the rival, is granted and releases. No offset may be seen by
-// a caller: the session outlives a cut, so every call must succeed, in bounded time, and leave nothing.
+// These tests cut the connection of one client after every byte (see cutStride) that it sends or receives. Meanwhile the client acquires a
+// free lock, hands it over to a rival, waits for the rival, is granted and releases. No caller may notice a cut, at any offset: the session
+// outlives the cut, so every call must succeed in bounded time and leave nothing.
 
-// scene is one recipe's run of all that, between the client that is cut and its rival.
+// scene is such a run for one recipe, with the client whose connection is cut (the victim) and its rival.
 type scene struct {
 	name    string
 	declare func(l *lab)
-	dirs    []string // where contenders stand
+	dirs    []string // the directories of the queues
 	play    func(s *stage)
 }
 
@@ -46,12 +46,12 @@ func (s *stage) require(err error, what string) {
 	require.NoError(s.T, err, "%s: %s", s.where, what)
 }
 
-// patient bounds every call of a scene: beyond it the call counts as hung.
+// patient bounds every call of a scene: a call that takes longer counts as hung.
 func (s *stage) patient() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 30*time.Second)
 }
 
-// take acquires at once.
+// take acquires a lock and waits for the grant.
 func (s *stage) take(what string, f taking) *recipes.Lease {
 	s.T.Helper()
 	ctx, cancel := s.patient()
@@ -61,8 +61,8 @@ func (s *stage) take(what string, f taking) *recipes.Lease {
 	return s.granted(x)
 }
 
-// reached repeats a Try that several cuts in a row have kept from a connection for a sixth of the session timeout. Such a Try fails at
-// once, and in a bubble no time passes while somebody tries again and again.
+// reached repeats a Try that fails because several cuts in a row have left it without a connection for a sixth of the session timeout.
+// Such a Try fails at once. reached pauses before the next one, because in a bubble no time passes while a caller only tries again.
 func reached(f taking) taking {
 	return func(ctx context.Context) (*recipes.Lease, error) {
 		for {
@@ -74,7 +74,7 @@ func reached(f taking) taking {
 	}
 }
 
-// queue begins to acquire and lets it come as far as it gets.
+// queue begins to acquire a lock, and lets the call get as far as it can.
 func (s *stage) queue(f taking) func(what string) *recipes.Lease {
 	ctx, cancel := s.patient()
 	got := async(func() (*recipes.Lease, error) { return f(ctx) })
@@ -88,10 +88,10 @@ func (s *stage) queue(f taking) func(what string) *recipes.Lease {
 	}
 }
 
-// granted checks a grant: nobody is ahead of it, nobody else believes to hold, its token is new.
+// granted checks a grant: no contender is ahead, no other client believes that it holds, and the token is new.
 func (s *stage) granted(x *recipes.Lease) *recipes.Lease {
 	s.T.Helper()
-	for _, node := range x.Nodes() { // a lease of several permits has several in one queue
+	for _, node := range x.Nodes() { // a lease of several permits has several nodes in one queue
 		line := s.lab.Queue(kind.ParentPath(node))
 		require.Contains(s.T, x.Nodes(), line[0], "%s: granted while somebody is ahead", s.where)
 		require.Contains(s.T, line, node, "%s: granted without a node", s.where)
@@ -112,7 +112,7 @@ func (s *stage) give(what string, x *recipes.Lease) {
 	s.require(x.Unlock(ctx), what)
 }
 
-// cutLab is a bubble with a victim behind a cutter and a rival, both warm.
+// cutLab runs f in a bubble, with a victim behind a Cutter and with a rival. Both have played the scene once.
 func cutLab(t *testing.T, sc scene, f func(s *stage, k *harness.Cutter)) {
 	inLab(t, func(t *testing.T, l *lab) {
 		sc.declare(l)
@@ -124,13 +124,12 @@ func cutLab(t *testing.T, sc scene, f func(s *stage, k *harness.Cutter)) {
 	})
 }
 
-// clean requires that nothing is left of a run: no contender, no booked byte, no local turn, no watch but that of the
-// declarations.
+// clean requires that nothing is left of a run: no contender, no booked byte, no local turn, and no watch except those on declarations.
 func (s *stage) clean() {
 	s.T.Helper()
 	time.Sleep(3 * time.Second)
 	for _, dir := range s.dirs {
-		for range 100 { // what nobody waits to be deleted goes when the client is connected again
+		for range 100 { // a node that is deleted in the background goes when the client is connected again
 			if len(s.Children(dir)) == 0 {
 				break
 			}
@@ -139,7 +138,7 @@ func (s *stage) clean() {
 		require.Empty(s.T, s.Children(dir), "%s: ghosts in %s\n%s", s.where, dir, s.Srv.Dump())
 	}
 	for _, c := range []*recipes.Client{s.victim, s.rival} {
-		for range 10 { // a look for what a server may have executed late may be under way at this very moment (txn.recheck)
+		for range 10 { // a look for a late node may be under way at this moment (Txn.recheck)
 			if len(c.Leftovers()) == 0 {
 				break
 			}
@@ -149,7 +148,7 @@ func (s *stage) clean() {
 	}
 }
 
-// sweep plays the scene once for every byte offset of one direction, until the cuts fall behind its end.
+// sweep plays the scene once for every offset (see cutStride) of one direction, until the offsets are beyond its end.
 func sweep(t *testing.T, sc scene, dir harness.Direction, stride int) (offsets int) {
 	cutLab(t, sc, func(s *stage, k *harness.Cutter) {
 		session := s.SessionID(s.victim)
@@ -158,7 +157,7 @@ func sweep(t *testing.T, sc scene, dir harness.Direction, stride int) (offsets i
 			k.Arm(harness.Cut{Dir: dir, After: n})
 			sc.play(s)
 			if k.Disarm() == 0 {
-				missed++ // not at once the end: a frame's length varies by the digits of a time
+				missed++ // perhaps not the end yet: a frame's length varies with the digits of a time
 			} else {
 				missed = 0
 				offsets++
@@ -170,9 +169,10 @@ func sweep(t *testing.T, sc scene, dir harness.Direction, stride int) (offsets i
 	return offsets
 }
 
-// cutStride is the distance of the offsets of one recipe. The mutex and the key are swept whole. To client and server it is one
-// whether a frame ends after two or three of its bytes, so of the others each frame, of 16 bytes at least, is cut at five places or
-// more. The longest scenes say little that the others do not say. CUTS_STRIDE=1 sweeps all of them whole, for two minutes more.
+// cutStride returns the distance between the offsets for one recipe. The sweeps of the mutex and the key try every offset. Client and
+// server do the same whether a frame ends after two or three of its bytes. So for the others, each frame (at least 16 bytes) is cut at five
+// places or more. The longest scenes add little, so their distance is larger. CUTS_STRIDE=1 tries every offset of all recipes, and takes
+// two minutes more.
 func cutStride(recipe string) int {
 	return cmp.Or(map[string]int{"mutex": 1, "key": 1, ofAllKinds: 11, ordersObeyed: 7}[recipe], 3)
 }
@@ -206,7 +206,8 @@ func TestACutBehindEveryByteIsInvisibleToCallers(t *testing.T) {
 	t.Logf("in %v", time.Since(start).Round(time.Millisecond))
 }
 
-// The search for what a cut left unknown is cut as well: up to four times more, at bytes the seed decides.
+// While the client searches for the outcome that a cut left unknown, its connection is cut up to four times more, after bytes that the
+// seed decides.
 func TestCutsInTheMiddleOfCuringACutLeaveNothing(t *testing.T) {
 	effort.Proof(t)
 	rounds := effort.Of(150, 8)
@@ -241,7 +242,7 @@ func scenes() []scene {
 			ours, theirs := s.victim.Mutex("/m"), s.rival.Mutex("/m")
 			s.alternate(ours.Lock, theirs.Lock)
 			x := s.take("acquire", ours.TryLock)
-			second := s.queue(ours.Lock) // in the process: the contender is rotated
+			second := s.queue(ours.Lock) // in the same client, which replaces its contender
 			s.give("release to a goroutine", x)
 			s.give("release", second("goroutine's grant"))
 		}},
@@ -301,7 +302,7 @@ func scenes() []scene {
 	}
 }
 
-// alternate is acquire, hand-off, wait, grant and release of an exclusive lock.
+// alternate acquires an exclusive lock, hands it over to the rival, waits, is granted and releases.
 func (s *stage) alternate(ours, theirs taking) {
 	x := s.take("acquire", ours)
 	next := s.queue(theirs)
@@ -312,7 +313,7 @@ func (s *stage) alternate(ours, theirs taking) {
 	s.give("last release", again("grant after waiting"))
 }
 
-// drawing begins to take permits and lets it come as far as it gets. Its answer is checked for what permits must be.
+// drawing begins to take permits, and lets the call get as far as it can. The function that it returns checks the grant: see permitted.
 func (s *stage) drawing(f taking) func(what string) *recipes.Lease {
 	ctx, cancel := s.patient()
 	got := async(func() (*recipes.Lease, error) { defer cancel(); return f(ctx) })
@@ -325,7 +326,7 @@ func (s *stage) drawing(f taking) func(what string) *recipes.Lease {
 	}
 }
 
-// permitted checks a grant of permits: they exist, and all that are believed in are not more than there are.
+// permitted checks a grant of permits: they exist, and the leases that have not ended have no more permits than the limit.
 func (s *stage) permitted(x *recipes.Lease) *recipes.Lease {
 	s.T.Helper()
 	believed := []*recipes.Lease{x}
@@ -363,13 +364,13 @@ func (s *stage) alternatePermits(ours, theirs taking) {
 	s.give("last release", again("grant after waiting"))
 }
 
-// playPermits lets several take some of three permits, in front of others that want more.
+// playPermits lets several calls take some of three permits, ahead of others that want more.
 func playPermits(s *stage) {
 	one := reached(func(ctx context.Context) (*recipes.Lease, error) { return s.victim.Semaphore("/s").TryAcquire(ctx, 1) })
 	a := s.drawing(one)("one of three")
 	b := s.drawing(draws(2)(s.rival))("the other two")
 	c := s.drawing(draws(2)(s.victim))
-	s.stand("/s/locks", 1) // or the next one would be ahead
+	s.stand("/s/locks", 1) // otherwise the next one would be ahead
 	d := s.drawing(draws(3)(s.rival))
 	s.give("release of two", b)
 	two := c("two again")
@@ -378,7 +379,7 @@ func playPermits(s *stage) {
 	s.give("release of all", d("all three"))
 }
 
-// playReaders writes, changes to reading, and hands over to a rival writer.
+// playReaders takes the write lock, downgrades it, and hands the lock over to a rival writer.
 func playReaders(s *stage) {
 	ours, theirs := s.victim.RWMutex("/rw"), s.rival.RWMutex("/rw")
 	x := s.take("write", ours.Lock)
@@ -396,7 +397,7 @@ func playReaders(s *stage) {
 	s.give("last release", again("read after waiting"))
 }
 
-// playOrders: a holder and a waiter are asked to leave, and the lock is drained and in use again.
+// playOrders revokes the lock of a holder and the place of a waiter, drains the lock, and puts it into use again.
 func playOrders(s *stage) {
 	ours, theirs := s.victim.Mutex("/m"), s.rival.Mutex("/m")
 	x := s.take("acquire", ours.Lock)
@@ -421,13 +422,13 @@ func playOrders(s *stage) {
 	s.give("last release", again("grant after waiting"))
 }
 
-// inUse ends draining, and gives a client that is cut off the time to hear of it.
+// inUse ends draining, and gives a client that is cut off the time to learn of it.
 func (s *stage) inUse() {
 	s.Declare("/m", kind.Mutex.New(), active)
 	time.Sleep(3 * time.Second)
 }
 
-// stand returns when n stand in a queue, however often their connection is cut.
+// stand returns when n contenders are in a queue, however often their connection is cut.
 func (s *stage) stand(dir string, n int) {
 	s.T.Helper()
 	for range 200 {
@@ -439,7 +440,7 @@ func (s *stage) stand(dir string, n int) {
 	require.Failf(s.T, "nobody came", "%s: %v in %s, not %d", s.where, s.lab.Queue(dir), dir, n)
 }
 
-// sentAway begins to wait and requires that what happens then is told.
+// sentAway begins to wait for a lock, calls then, and requires that the wait fails with the error want.
 func (s *stage) sentAway(f taking, want error, then func()) {
 	s.T.Helper()
 	ctx, cancel := s.patient()
@@ -451,8 +452,8 @@ func (s *stage) sentAway(f taking, want error, then func()) {
 	require.ErrorIs(s.T, r.Err, want, s.where)
 }
 
-// playWatched stands for an election that is observed through the same connection: the observation must follow, and
-// end with what is.
+// playWatched campaigns in an election that the victim observes through the same connection. The observation must follow the changes, and
+// end with the final state.
 func playWatched(s *stage) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -496,7 +497,7 @@ func playWatched(s *stage) {
 	<-over
 }
 
-// playStream goes from lock to lock by releases that nobody waits for; a rival wants one of the locks.
+// playStream goes from lock to lock with Release, which waits for no answer. A rival wants one of the locks.
 func (s *stage) playStream(lock func(c *recipes.Client, i int) *recipes.Mutex) {
 	theirs := lock(s.rival, 1)
 	s.take("acquire", lock(s.victim, 0).Lock).Release()
@@ -508,5 +509,5 @@ func (s *stage) playStream(lock func(c *recipes.Client, i int) *recipes.Mutex) {
 	s.take("acquire behind its own release", lock(s.victim, 1).Lock).Release()
 }
 
-// elsewhere forgets what was granted: what comes is of other locks.
+// elsewhere forgets the earlier grants, so the checks of the next grant ignore them.
 func (s *stage) elsewhere() { s.last, s.leases = 0, nil }
