@@ -19,7 +19,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// A declaration that changes while its waiter reads something else, and is read again by somebody else first.
+// A declaration changes while its waiter reads another node, and another call reads the declaration again first.
 func TestPermitsAddedAreNotMissedWhenAnotherOneSeesThemFirst(t *testing.T) {
 	for range 20 {
 		inLab(t, func(t *testing.T, l *lab) {
@@ -42,7 +42,7 @@ func TestPermitsAddedAreNotMissedWhenAnotherOneSeesThemFirst(t *testing.T) {
 	}
 }
 
-// More locks waited for than declarations are kept: each that was pushed out was read again, and pushed out another.
+// A client waited for more locks than it keeps declarations: each declaration that was pushed out was read again, and pushed out another.
 func TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("c")
@@ -67,11 +67,11 @@ func TestWaitingForMoreLocksThanDeclarationsAreKeptIsQuiet(t *testing.T) {
 	})
 }
 
-// The create of the lock's node is idempotent, but a connection lost with its answer failed Lock for good.
+// The create of the lock's node is idempotent, but Lock failed for good if the connection was lost with the create's answer.
 func TestWithCreateFailedWhereTheAnswerToACreateWasLost(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{"applied": zktest.DropReply, "not applied": zktest.CutBefore, "half an answer": zktest.CutAt(9),
 		"not applied, and the session is lost": zktest.CutBefore} {
-		for _, path := range []string{"/a", "/a/b", "/a/b/s", "/a/b/s/leases", "/a/b/s/locks"} { // whose create meets the fault
+		for _, path := range []string{"/a", "/a/b", "/a/b/s", "/a/b/s/leases", "/a/b/s/locks"} { // the node whose create meets the fault
 			runInLab(t, name+" "+path, func(t *testing.T, l *lab) {
 				c := l.Client("a")
 				expires := name == "not applied, and the session is lost"
@@ -89,8 +89,9 @@ func TestWithCreateFailedWhereTheAnswerToACreateWasLost(t *testing.T) {
 	}
 }
 
-// A semaphore that programs make as they go was refused with "children /s/locks: zk: node does not exist" to whoever came between
-// the making of its two children; and for good where the second was never made, or was Curator's, which servers reap when idle.
+// WithCreate creates the two children of a semaphore one after the other. A caller that came in between was refused with "children
+// /s/locks: zk: node does not exist". Every caller was refused for good if the second child was never created, or was one of Curator's,
+// which servers reap when idle.
 func TestASemaphoreWhoseGateIsMissingIsCompleted(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		open := []recipes.Option{recipes.WithParams(&kind.SemaphoreParams{Permits: 2}), recipes.WithCreate()}
@@ -133,7 +134,7 @@ func TestASemaphoreWhoseGateIsMissingIsCompleted(t *testing.T) {
 	})
 }
 
-// What WithCreate made was open to everybody, whatever the program wanted.
+// The nodes that WithCreate made were open to all clients, whatever access list the program wanted.
 func TestWhatWithCreateMakesHasTheListOfItsCaller(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		known := func(cfg *recipes.Config) { cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "team:secret"}} }
@@ -155,7 +156,7 @@ func TestWhatWithCreateMakesHasTheListOfItsCaller(t *testing.T) {
 	})
 }
 
-// Locks, of any kind, that are asked for while the session is being lost go on in the next one.
+// A call for a lock, of any kind, goes on in the next session if its session is lost meanwhile.
 func TestSessionLostWhileTheDeclarationIsRead(t *testing.T) {
 	for name := range reentry(new(recipes.Client)) {
 		runInLab(t, name, func(t *testing.T, l *lab) {
@@ -170,7 +171,7 @@ func TestSessionLostWhileTheDeclarationIsRead(t *testing.T) {
 	}
 }
 
-// Whatever waits for a lock keeps its declaration, and nothing keeps it longer.
+// A call that waits for a lock keeps the lock's declaration, and nothing keeps the declaration longer.
 func TestAWaitKeepsItsDeclarations(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		a := l.Client("a")
@@ -192,7 +193,7 @@ func TestAWaitKeepsItsDeclarations(t *testing.T) {
 	})
 }
 
-// A payload without child_acl must not open to the world what the lock node does not.
+// A payload without child_acl must not open contenders to the world if the lock node is not open to it.
 func TestContendersAreNotMoreOpenThanTheirLock(t *testing.T) {
 	app, ops := zktest.DigestID("app:x1"), zktest.DigestID("ops:x2")
 	crd := zk.PermCreate | zk.PermRead | zk.PermDelete
@@ -256,7 +257,7 @@ func TestTheLockNodesACLIsReadOnceBesideItsDeclaration(t *testing.T) {
 	})
 }
 
-// What a handle's parameters make of a node without a declaration is kept for its next call, and for no other handle's.
+// For a node without a declaration, a handle's parameters serve as one. It is kept for the next call of that handle, and of no other.
 func TestHandlesOfOneNodeHaveTheirOwnParameters(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("c")
@@ -280,7 +281,7 @@ func TestWhatParametersLeaveOutIsDefault(t *testing.T) {
 		c := l.Client("c")
 		brought := &kind.SemaphoreParams{Permits: 3}
 		m := c.Semaphore("/s", recipes.WithParams(brought), recipes.WithCreate())
-		brought.Permits = 1 // the handle has what it was given
+		brought.Permits = 1 // the handle keeps the parameters as they were given
 		l.Unlock(l.Lock(permits(m, 3)))
 		l.Unlock(l.Lock(c.RWMutex("/rw", recipes.WithParams(&kind.RWLockParams{}), recipes.WithCreate()).RLock))
 		for leader, err := range c.Election("/e", recipes.WithParams(&kind.ElectionParams{}), recipes.WithCreate()).Observe(t.Context()) {
@@ -292,7 +293,7 @@ func TestWhatParametersLeaveOutIsDefault(t *testing.T) {
 	})
 }
 
-// What stood in the way was a panic, or an error that did not say which option was missing.
+// Such a handle caused a panic, or an error that did not say which option was missing.
 func TestAHandleThatWasMadeWronglySaysWhatIsWrong(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("c")
@@ -310,7 +311,7 @@ func TestAHandleThatWasMadeWronglySaysWhatIsWrong(t *testing.T) {
 			"run apply; WithCreate also needs WithParams":                                                       c.Mutex("/m", recipes.WithCreate()).Lock,
 			"run apply, or let WithCreate make it with those parameters":                                        c.Mutex("/m", recipes.WithParams(kind.Mutex.New())).Lock,
 			"/bare has no declaration that this program can read; declare it and run apply, or pass WithParams": c.Mutex("/bare", recipes.WithCreate()).Lock,
-			// WithCreate looks at the parameters before it creates.
+			// WithCreate checks the parameters before it creates.
 			"recipes: mutex /a/b/wrong-kind: lock is of another kind":            c.Mutex("/a/b/wrong-kind", recipes.WithParams(kind.RWLock.New()), recipes.WithCreate()).Lock,
 			`recipes: semaphore /a/none: parameter "permits": 0 is out of range`: permits(c.Semaphore("/a/none", recipes.WithParams(&kind.SemaphoreParams{}), recipes.WithCreate()), 1),
 			"recipes: mutex /a/wrong: ": c.MultiLock(c.Mutex("/a/m", recipes.WithParams(kind.Mutex.New()), recipes.WithCreate()),
@@ -324,17 +325,17 @@ func TestAHandleThatWasMadeWronglySaysWhatIsWrong(t *testing.T) {
 		}
 		require.Zero(t, l.Srv.Counts().ByOp["create"])
 		l.Srv.ResetCounts()
-		_, _, err := c.Election("/").Leader(t.Context()) // it listed the root, and said that nobody leads
+		_, _, err := c.Election("/").Leader(t.Context()) // formerly it listed the root, and said that there was no leader
 		require.ErrorContains(t, err, "the root of the tree is no lock")
 		require.Zero(t, l.Srv.Counts().Total)
 		x := l.Lock(c.RWMutex(l.RWLock()).Lock)
-		_, err = c.RWMutex("/rw", nil).Downgrade(t.Context(), x) // it exchanged the lease
+		_, err = c.RWMutex("/rw", nil).Downgrade(t.Context(), x) // formerly it exchanged the lease
 		require.ErrorContains(t, err, "an option is nil")
 		l.Unlock(x)
 	})
 }
 
-// A program that knows no recipe can take a lock of every kind, and nothing else.
+// With Locker, a program that knows no recipe can take a lock of every kind. Kinds that are no locks are refused.
 func TestTakeServesEveryKind(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("anyone")
@@ -345,7 +346,7 @@ func TestTakeServesEveryKind(t *testing.T) {
 				continue
 			}
 			l.Declare(path, k.New())
-			for _, shared := range []bool{false, true} { // a kind without readers has one way
+			for _, shared := range []bool{false, true} { // in a kind without readers, both are the same
 				lease := l.Lock(c.Locker(k, path, shared, 1).TryLock, k)
 				in := l.look(c, path)
 				require.Same(t, k, in.Kind)
@@ -356,7 +357,7 @@ func TestTakeServesEveryKind(t *testing.T) {
 	})
 }
 
-// The event named the key where every other event names the node.
+// The event of the refusal named the key, while every other event names the node.
 func TestALockerOfAKeyThatIsOfNoKindOfLockNamesTheNodeOfTheKey(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c, b := l.tallied()
@@ -366,7 +367,7 @@ func TestALockerOfAKeyThatIsOfNoKindOfLockNamesTheNodeOfTheKey(t *testing.T) {
 	})
 }
 
-// The caller read "context canceled", repaired its contexts, and met the same locker again.
+// The error said only "context canceled". So the caller repaired its contexts, and the locker was still unusable.
 func TestACanceledContextDoesNotHideThatTheLockerIsUnusable(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		canceled, cancel := context.WithCancel(t.Context())
@@ -379,7 +380,7 @@ func TestACanceledContextDoesNotHideThatTheLockerIsUnusable(t *testing.T) {
 	})
 }
 
-// Leader named the holder of a mutex, a Try said "held by this client", Lock waited for its own caller, and a nil lease was a panic.
+// Leader named the holder of a mutex, a Try said "held by this client", Lock waited for its own caller, and a nil lease caused a panic.
 func TestAHandleOfAnotherKindIsRefusedByEveryMethodAlsoWhileItsClientHoldsTheLock(t *testing.T) {
 	paths := map[*kind.Kind]string{kind.Mutex: "/m", kind.RWLock: "/rw", kind.Semaphore: "/s", kind.Election: "/e"}
 	inLab(t, func(t *testing.T, l *lab) {
@@ -471,7 +472,7 @@ func TestLocksTakenAgainstTheDeclaredOrderAreRefusedAtOnce(t *testing.T) {
 		_, err := c.Mutex("/first").Lock(second.Context())
 		require.EqualError(t, err, "recipes: wrong order of locks: /first comes before /second in the order that /bank declares, "+
 			"and the caller's context comes from a lease of /second; take /first first")
-		// What is behind, of another order, of none, or of the same place.
+		// Granted are locks with a later place, of another order, of none, or with the same place.
 		one := take(second.Context(), key("a"))
 		two := take(one.Context(), key("b"))
 		for _, x := range []*recipes.Lease{take(two.Context(), c.Mutex("/other").Lock), take(two.Context(), c.Mutex("/none").Lock), two, one, second} {
@@ -482,8 +483,8 @@ func TestLocksTakenAgainstTheDeclaredOrderAreRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// hide makes the server one of 3.8.4 and later (ZOOKEEPER-2590) for what is below a path: exists is refused, until
-// shown is called. Such a server answers of a node that is gone, so shown goes with a deletion.
+// hide makes the server refuse exists below a path, as servers of 3.8.4 and later do (ZOOKEEPER-2590), until shown is called. Such a server
+// still answers for a node that is gone, so a test that deletes the node calls shown.
 func (l *lab) hide(path string) (shown func()) {
 	in := l.Srv.Inject(func(r zktest.Request) bool {
 		return r.Op == "exists" && strings.HasPrefix(r.Path, path)
@@ -518,8 +519,8 @@ func TestALeaseWhoseNodeIsHiddenFromItsHolderIsKept(t *testing.T) {
 	})
 }
 
-// Whether the create was applied was asked for ever, and its node blocked the queue. Now it is known, and as the grant
-// cannot be proven by a heartbeat on a node that may not be read, it ends there.
+// The client asked for ever whether the create had been applied, and its node blocked the queue. Now the client finds out. The call then
+// fails, because a heartbeat on a node that the client may not read cannot prove the grant.
 func TestALostReplyIsResolvedWhereOurNodeIsHidden(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
@@ -531,13 +532,13 @@ func TestALostReplyIsResolvedWhereOurNodeIsHidden(t *testing.T) {
 		}), zktest.DropReply)
 		l.Refused(c.Mutex("/m").Lock, session.ErrCannotHeartbeat)
 		require.Equal(t, 1, lost.Hits())
-		time.Sleep(time.Second) // it is taken away in the background
+		time.Sleep(time.Second) // the node is deleted in the background
 		l.Empty("/m")
 		l.Unlock(beats)
 	})
 }
 
-// A node above that is not ours to read is there all the same. Who may not create beside it is told NoAuth, whether or
+// A parent that we may not read exists all the same. If we may not create nodes in its own parent, the server answers NoAuth, whether or
 // not it exists.
 func TestWithCreateBelowANodeThatIsHidden(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {

@@ -20,7 +20,7 @@ func (l *lab) campaigning(c *recipes.Client) <-chan result[*recipes.Lease] {
 	return l.Waiting(c.Election("/e").Campaign)
 }
 
-// observing follows who leads until end; an error is a state, too.
+// observing follows the leader until end is called. An error is a state, too.
 func (l *lab) observing(c *recipes.Client) (states chan recipes.Contender, end func()) {
 	states = make(chan recipes.Contender, 10)
 	ctx, cancel := context.WithCancel(l.T.Context())
@@ -63,7 +63,7 @@ func TestCandidatesLeadInTurnUnderCuratorsNames(t *testing.T) {
 }
 
 func TestObserveTellsEveryLastStateAndNobody(t *testing.T) { // case 56: etcd's Observe misses deletions (#18163)
-	for name, hidden := range map[string]bool{"leaders it may read": false, "leaders it may not read": true} { // who leads is in the list
+	for name, hidden := range map[string]bool{"leaders it may read": false, "leaders it may not read": true} { // the listing shows who leads
 		runInLab(t, name, func(t *testing.T, l *lab) {
 			l.Election()
 			watcher := l.Client("watcher")
@@ -131,7 +131,7 @@ func TestAnObserverNoticesAChangeWhoseEventIsLost(t *testing.T) { // failure mat
 	}
 }
 
-// elected has a new client lead.
+// elected makes a new client the leader.
 func (l *lab) elected(id string) *recipes.Lease {
 	l.T.Helper()
 	return l.Lock(l.Client(id).Election("/e").Campaign)
@@ -172,8 +172,8 @@ func TestLeadStandsAgainWhereAServerShedTheRequest(t *testing.T) {
 	})
 }
 
-// atRest requires that for a minute nobody left or joined the queue, or looked at it more often than a waiter may make
-// sure, once a session timeout, that it has missed nothing.
+// atRest requires that in the last minute no candidate joined or left the queue. Candidates may look at it once a session timeout, to make
+// sure that they have missed nothing.
 func (l *lab) atRest() {
 	l.T.Helper()
 	counts := l.Srv.Counts().ByOp
@@ -237,7 +237,7 @@ func TestCandidatesWhoseSessionsExpireTogetherElectOneAndStop(t *testing.T) { //
 		require.ErrorIs(t, <-done, context.Canceled)
 		require.ErrorIs(t, <-done, context.Canceled)
 		require.GreaterOrEqual(t, len(tokens), 6)
-		require.IsIncreasing(t, tokens) // who is told first that its session was ended early may lead before the other has been told
+		require.IsIncreasing(t, tokens) // the client that first learns of its session's early end may lead before the other learns of its own
 	})
 }
 
@@ -347,7 +347,7 @@ func TestALeaderThatIsInterruptedStandsAgain(t *testing.T) { // case 55: CURATOR
 	})
 }
 
-// hooked runs a function whenever somebody asks for Done, as a context does that is taken off its parent.
+// hooked runs a function on each call of Done. A derived context makes such a call when it is detached from its parent.
 type hooked struct {
 	context.Context
 	then func()
@@ -385,7 +385,7 @@ func TestAFunctionThatReturnedBeforeTheLossIsNotRunAgain(t *testing.T) {
 	})
 }
 
-// A function that goes on, deaf to its context, is told of the loss by being run again.
+// A function that ignores its context and goes on learns of the loss when it is run again.
 func TestAFunctionThatReturnsAfterTheLossIsRunAgainWhateverItReturns(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Election()

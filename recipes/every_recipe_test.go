@@ -79,8 +79,8 @@ func TestADrainedLockGrantsNothingNewWhateverItsRecipe(t *testing.T) {
 	})
 }
 
-// The declaration was compared before a listing that was lost with its connection was made again. So a set and permits were granted by
-// the new listing, although the lock had been drained meanwhile.
+// The client compared the declaration, and then repeated a listing that was lost with its connection. So the new listing granted a set, and
+// permits, although the lock had been drained meanwhile.
 func TestALockThatIsDrainedWhileItsListingIsLostIsNotGranted(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c := l.Client("a")
@@ -108,7 +108,7 @@ func TestARevocationRequestReachesHoldersAndWaitersOfEveryRecipe(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		admin := l.Client("admin")
 		x := l.Lock(way.Take(l.Client("holder")))
-		for _, node := range x.Nodes() { // any of the nodes that hold will do
+		for _, node := range x.Nodes() { // a request in any of the lease's nodes will do
 			l.Unlock(x)
 			x = l.Lock(way.Take(l.Client("holder")))
 			in := l.look(admin, strings.TrimSuffix(kind.ParentPath(node), "/leases"))
@@ -153,7 +153,7 @@ func TestTheHolderIsNamedToWhoeverGivesUpWaitingWhateverTheRecipe(t *testing.T) 
 }
 
 func TestASemaphoreOfKazoosWireIsRefusedWithTheReasonAndNothingIsWritten(t *testing.T) { // recipes.md 2.5 b
-	// Its permits stand elsewhere and are not counted again after their creation: sharing one would admit too many.
+	// kazoo's permits are other nodes, and are not counted again after their creation. Sharing a semaphore with kazoo would admit too many.
 	inLab(t, func(t *testing.T, l *lab) {
 		const why = `"kazoo" is not allowed: kazoo's semaphore uses other nodes`
 		l.Semaphore(2)
@@ -176,8 +176,8 @@ func TestASemaphoreOfKazoosWireIsRefusedWithTheReasonAndNothingIsWritten(t *test
 	})
 }
 
-// An idle lock is drained while a contender's create is under way: apply has seen nobody, so nobody may be
-// granted. The create itself succeeds, because ZooKeeper does not compare the parent's version with anything.
+// An idle lock is drained while a contender's create is under way. apply has seen no contender, so none may be granted. The create itself
+// succeeds, because ZooKeeper does not compare the parent's version with anything.
 func TestACreateUnderWayWhenTheLockIsDrainedIsNotGranted(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		client := l.Client("late")
@@ -198,7 +198,7 @@ func TestACreateUnderWayWhenTheLockIsDrainedIsNotGranted(t *testing.T) {
 	})
 }
 
-// The same for a waiter whose turn has come: what it writes to prove it is under way, as its heartbeats have been for long.
+// The same for a waiter whose turn has come: the write that proves the grant is under way, as its heartbeats have been for long.
 func TestAProofUnderWayWhenTheLockIsDrainedGrantsNothing(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		x := l.Lock(way.Block(l.Client("holder")))
@@ -225,7 +225,7 @@ func (l *lab) enqueues(way harness.Way) func(zktest.Request) bool {
 	}
 }
 
-// relocks are, for each lock held, the ways that lock it again.
+// relocks has, for each way to hold a lock, the ways that lock it again.
 var relocks = map[string][]string{
 	"mutex":     {"mutex", "mutex, try", "set"},
 	"writer":    {"writer", "writer, try", "reader", "reader, try", "set"},
@@ -235,7 +235,7 @@ var relocks = map[string][]string{
 	"set":       {"mutex", "mutex, try", "writer", "writer, try", "reader", "reader, try", "election", "set", "set, try"},
 }
 
-// Seen with an errgroup inside Do, as long as a context entered again by itself: ten goroutines inside one mutex at once.
+// When a context alone was enough to enter again, an errgroup inside Do had ten goroutines inside one mutex at once.
 func TestLockingAgainIsRefusedUnlessReentrancyIsAskedFor(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
@@ -249,7 +249,7 @@ func TestLockingAgainIsRefusedUnlessReentrancyIsAskedFor(t *testing.T) {
 				start := time.Now()
 				_, err := reentry(c)[second](outer.Context())
 				require.ErrorIs(t, err, recipes.ErrWouldDeadlock, "%s in %s", second, first)
-				if first == second && first != "set" { // which leaves members out instead
+				if first == second && first != "set" { // a set's caller should leave the member out instead
 					require.ErrorContains(t, err, "to nest, open the handle WithReentrancy", first)
 				}
 				require.Zero(t, time.Since(start), "%s in %s", second, first)
@@ -264,7 +264,7 @@ func TestLockingAgainIsRefusedUnlessReentrancyIsAskedFor(t *testing.T) {
 	})
 }
 
-// nodes are all contenders of everyKind's locks.
+// nodes returns all contenders of the locks of EveryKind.
 func (l *lab) nodes() []string {
 	var all []string
 	for _, dir := range []string{"/m", "/rw", "/s/leases", "/s/locks", "/e"} {
@@ -285,13 +285,13 @@ func TestReentrancyAcrossModes(t *testing.T) {
 				switch {
 				case strings.HasPrefix(second, "set"):
 					require.ErrorIs(t, err, recipes.ErrWouldDeadlock, "%s in %s", second, first)
-				case (first == "reader" || first == "set") && strings.HasPrefix(second, "writer"): // a set reads it
+				case (first == "reader" || first == "set") && strings.HasPrefix(second, "writer"): // a set has it for reading
 					require.ErrorIs(t, err, recipes.ErrWouldDeadlock, "%s in %s", second, first)
 				default:
 					require.NoError(t, err, "%s in %s", second, first)
 					require.Equal(t, outer.Token(), inner.Token(), "%s in %s", second, first)
 					l.Unlock(outer)
-					l.Unlock(outer) // again: it does not count twice
+					l.Unlock(outer) // the second call does not count
 					require.NoError(t, inner.Context().Err(), "%s in %s", second, first)
 					require.Equal(t, before, l.nodes(), "%s in %s: given back by the first of two", second, first)
 					outer = inner
@@ -321,8 +321,8 @@ func TestMorePermitsThanAreHeldAreNotEntered(t *testing.T) {
 	})
 }
 
-// A proxy or a server loses one frame of a connection that lives on. A first in line whose listing was lost waited for ever,
-// with nobody ahead.
+// A proxy or a server loses one frame of a connection that lives on. A contender whose listing was lost waited for ever, with no contender
+// ahead.
 func TestAReplyLostAloneIsMissedWithinTwoTimeouts(t *testing.T) {
 	for name, lose := range map[string]zktest.Fault{"request": zktest.DropRequest, "reply": zktest.LoseReply} {
 		t.Run(name, func(t *testing.T) {
@@ -397,7 +397,7 @@ func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
 	})
 }
 
-// Where no turn is needed, the error named a contender, "its node was not read".
+// If the call needed no turn, the error named a contender, "its node was not read".
 func TestHeldErrorSaysThisClientOfItsOtherWaysToTheLock(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
@@ -427,7 +427,7 @@ func TestHeldErrorSaysThisClientOfItsOtherWaysToTheLock(t *testing.T) {
 	})
 }
 
-// A goroutine that waits behind another of its client was told that the lock is held by itself, while another process had it.
+// A goroutine that waited behind another one of its client was told that its own client held the lock, while another process held it.
 func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
@@ -457,7 +457,7 @@ func TestHeldErrorNamesWhomTheTurnOfThisClientWaitsFor(t *testing.T) {
 			w := l.Waiting(lock(c, "third"))
 			l.Unlock(x)
 			x = (<-w).V
-			if path != "/s" { // permits are no turn
+			if path != "/s" { // permits have no turn
 				_, err = bounded(time.Second, lock(c, "fourth"))(t.Context())
 				require.ErrorAs(t, err, &held, path)
 				require.Equal(t, "third", held.Holder.ID, "%s: it waited, and holds now", path)
@@ -480,7 +480,7 @@ func TestAHoldersDataKeepsWhatElseItSays(t *testing.T) {
 	require.Equal(t, `{"id":"x"}`, string(recipes.HeldData(kind.Election.Queues[0], []byte("7"), `{"id":"x"}`, time.Now())), "an id and no mark, whatever it looks like")
 }
 
-// Who was to have the place gives up while it is made, and somebody else gets it.
+// A goroutine gives up while its place is being created, and another goroutine gets the place.
 func TestAPlaceMadeForAnotherIsRenamed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
@@ -494,7 +494,7 @@ func TestAPlaceMadeForAnotherIsRenamed(t *testing.T) {
 			go func() { _ = x.Unlock(context.Background()) }()
 			<-slow.Hit()
 			cancel()
-			if g := <-gone; g.Err == nil { // it was quicker
+			if g := <-gone; g.Err == nil { // the grant was quicker than the cancel
 				l.Unlock(g.V)
 			}
 			r := <-w
@@ -507,7 +507,7 @@ func TestAPlaceMadeForAnotherIsRenamed(t *testing.T) {
 	})
 }
 
-// Other processes were told the name of who had given the lock up.
+// Other processes were told the name of a goroutine that had given the lock up.
 func TestTheNodeNamesTheGoroutineThatHolds(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()

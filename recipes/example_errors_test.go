@@ -17,9 +17,9 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// whatNext is what a program does about the error of a Lock, a Try or a Do: docs/safety.md has the table of all errors. The order
-// counts. What came after the grant is first, because the work may have been done; an outage comes before ErrHeld, because a wait
-// that ended in one matches both.
+// whatNext says what a program does about the error of a Lock, a Try or a Do: docs/safety.md has the table of all errors. The order counts.
+// Errors that came after the grant are first, because the work may have been done. An outage comes before ErrHeld, because a wait that
+// ended in an outage matches both.
 func whatNext(err error) string {
 	var held *recipes.HeldError
 	var op *direct.OpError
@@ -56,10 +56,10 @@ func whatNext(err error) string {
 	case errors.As(err, &op) && op.Outcome == direct.OutcomeUnknown:
 		return "read: " + op.Op + " may have happened"
 	}
-	return "give up: a server failed, or what was done under the lock did" // ErrServer, and the function's own
+	return "give up: a server failed, or what was done under the lock did" // ErrServer, and the function's own errors
 }
 
-// What to do about an error is one switch, with errors.Is and errors.As.
+// A program decides what to do about an error in one switch, with errors.Is and errors.As.
 func Example_errors() {
 	c, closeAll := provisioned("/locks/ledger", kind.Mutex.New())
 	defer closeAll()
@@ -88,9 +88,9 @@ func Example_errors() {
 	// page whoever declares the locks: this program and the declaration differ
 }
 
-// A worker that is stopped by SIGTERM gives its lock back before it ends, so that the next one need not wait for a session timeout.
-// Close ends the session, which gives back whatever else is held; a program that is killed does neither. The orchestrator's grace
-// period has to be longer than the work takes to notice, plus what WithMaxRelease allows.
+// A worker that is stopped by SIGTERM gives its lock back before it ends, so the next worker need not wait for a session timeout. Close
+// ends the session, and so gives back all other locks. A program that is killed does neither. The orchestrator's grace period must be
+// longer than the work takes to notice, plus the time that WithMaxRelease allows.
 func Example_shutdown() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -33,8 +33,7 @@ func provisioned(path string, p kind.Params) (*recipes.Client, func()) {
 	}
 }
 
-// A critical section. The token goes along to whatever is written, so that the store can refuse a holder that has
-// lost the lock without knowing.
+// A critical section. Each write carries the token, so the store can refuse a holder that has lost the lock without knowing.
 func ExampleMutex_Do() {
 	c, closeAll := provisioned("/locks/ledger", kind.Mutex.New())
 	defer closeAll()
@@ -97,7 +96,8 @@ func ExampleElection_Lead() {
 	// stepped down: <nil>
 }
 
-// Readers share, writers do not, and a writer can become a reader without letting anybody in between. Do gives back what is left.
+// Readers share, writers do not, and a writer can become a reader without letting another caller in between. Do gives back the lease that
+// is left.
 func ExampleRWMutex_Downgrade() {
 	c, closeAll := provisioned("/locks/cache", kind.RWLock.New())
 	defer closeAll()
@@ -109,7 +109,7 @@ func ExampleRWMutex_Downgrade() {
 		if err != nil {
 			return err
 		}
-		<-written.Done() // what still writes is told to stop
+		<-written.Done() // code that still writes is told to stop
 		fmt.Println("it reads:", r.Context().Err() == nil)
 		other, err := m.TryRLock(ctx)
 		fmt.Println("another reader:", err)
@@ -125,7 +125,7 @@ func ExampleRWMutex_Downgrade() {
 	// given back: <nil>
 }
 
-// Two accounts under one transaction: no order of naming them deadlocks.
+// One transaction locks two accounts. No order of the members causes a deadlock.
 func ExampleMultiLock_Do() {
 	c, closeAll := provisioned("/accounts/alice", kind.Mutex.New())
 	defer closeAll()

@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// What the tests, which are programs like any other, know of the inside.
+// The tests are outside the package, like any other program. This file has the internals that they need.
 
 const (
 	LastSequence      = znode.LastSequence
@@ -44,36 +44,36 @@ func Decide(q kind.Queue, p kind.Params, children []string, name string) (grante
 	return v.Granted, v.Behind, err
 }
 
-// Newest is the client's session, which may be over.
+// Newest returns the client's newest session, which may be over.
 func (c *Client) Newest() *session.Session { return c.conn.Newest() }
 
-// State is that session's.
+// State returns the state of that session.
 func (c *Client) State() session.State { return c.Newest().State() }
 
-// Live is the live session, with what programs do not see of it.
+// Live returns the live session, with the methods that programs do not see.
 func (c *Client) Live(ctx context.Context) (*session.Session, error) { return c.live(ctx) }
 
-// Crowd sets from how many contenders on a queue is long.
+// Crowd sets the number of contenders beyond which a queue is long.
 func (c *Client) Crowd(n int) { c.state.Crowd = n }
 
-// KeepDeclarations bounds how many are kept.
+// KeepDeclarations bounds the number of declarations that are kept.
 func (c *Client) KeepDeclarations(n int) { c.state.Decl.MaxDecls = n }
 
-// Declarations is how many are kept.
+// Declarations returns the number of declarations that are kept.
 func (c *Client) Declarations() int { return c.state.Decl.Kept() }
 
-// Pinned are the paths whose declarations must be kept.
+// Pinned returns the paths whose declarations must be kept.
 func (c *Client) Pinned() []string { return c.state.Decl.Pinned() }
 
-// PathBytes is a session's account of ephemeral paths.
+// PathBytes returns the counter of a session's bytes of ephemeral paths.
 func (c *Client) PathBytes(s *session.Session) *atomic.Int64 { return &c.state.StateOf(s).Bytes }
 
-// Remove leaves contenders to the janitor.
+// Remove leaves the deletion of contenders to the janitor.
 func (c *Client) Remove(s *session.Session, ks ...*znode.Node) *sync.WaitGroup {
 	return c.state.StateOf(s).Janitor.Remove(ks...)
 }
 
-// Leftovers says what a client still keeps although nothing of it holds or waits.
+// Leftovers says what a client still keeps although none of its calls holds or waits.
 func (c *Client) Leftovers() (left []string) {
 	s := c.conn.Newest()
 	c.state.Mu.Lock()
@@ -113,7 +113,7 @@ func (c *Client) Leftovers() (left []string) {
 	return left
 }
 
-// Declared reads the lock's declaration and touches nothing else.
+// Declared reads the lock's declaration and does nothing more.
 func (m *Mutex) Declared(ctx context.Context) error     { return m.q.readDeclared(ctx) }
 func (m *Semaphore) Declared(ctx context.Context) error { return m.q.readDeclared(ctx) }
 
@@ -125,7 +125,7 @@ func (q *handle) readDeclared(ctx context.Context) error {
 	return err
 }
 
-// Contenders are n that have not been created.
+// Contenders returns n contenders that have not been created.
 func (m *Mutex) Contenders(ctx context.Context, s *session.Session, n int) (ks []*znode.Node, err error) {
 	e := m.q.c.state.StateOf(s)
 	d, err := e.Decl.Of(ctx, &m.q.Name)
@@ -149,13 +149,13 @@ func (l *Lease) SessionID() int64          { return l.u.H.Session().Session.ID()
 func (l *Lease) Reads() bool               { return lock.SubjectOf(l.u).Handle.Shared }
 func (l *Lease) Ended() error              { return l.u.Ended() }
 
-// Nodes are what it holds: one, or one for each permit or member.
+// Nodes returns the lease's nodes: one, or one for each permit or member.
 func (l *Lease) Nodes() []string { return l.u.H.Nodes() }
 
-// With says whether two leases are of one holding.
+// With says whether two leases are of one held lock.
 func (l *Lease) With(other *Lease) bool { return l.u.H == other.u.H }
 
-// Told tells an Observer of everything in the life of a call.
+// Told sends an Observer the events in the life of a call.
 func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
 	k := &callReport{c: m.q.c, q: m.q, call: m.q.c.call(ctx, m.q.Path, lock.Member{Handle: &m.q.Handle})}
 	k.Queued("", nil)
@@ -163,7 +163,7 @@ func (m *Mutex) Told(ctx context.Context, refused error, l *Lease) {
 	l.u.Listener().Granted(1)
 }
 
-// Crowds is for how many keys of a family of semaphores a crowd is kept.
+// Crowds returns how many semaphores have a crowd that is kept.
 func (c *Client) Crowds(family string) int {
 	c.state.Mu.Lock()
 	defer c.state.Mu.Unlock()
