@@ -24,7 +24,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// The numbers are those of the failure cases this package was written against: bugs that other clients have had.
+// The case numbers are those of testdata/failure-cases.md: bugs of other clients, against which this package was written.
 
 // at matches the operation on a contender of /m or on /m itself.
 func at(op string) func(zktest.Request) bool {
@@ -150,7 +150,7 @@ func TestAMissingOrForeignNodeIsNotProvisionedAndNothingIsWritten(t *testing.T) 
 		l.Empty("/foreign", "/rw")
 		_, there := l.Srv.Get("/nowhere")
 		require.False(t, there)
-		// Provisioned later: the next try finds it, nothing is remembered against it.
+		// The node is provisioned later: the next try finds it, because the client remembers no failure.
 		l.Declare("/nowhere/lock", kind.Mutex.New())
 		l.Unlock(l.Lock(c.Mutex("/nowhere/lock").Lock))
 	})
@@ -224,14 +224,14 @@ func TestUnlockOfANodeThatIsGoneIsDone(t *testing.T) { // case 39: NoNode is wha
 	inLab(t, func(t *testing.T, l *lab) {
 		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 		l.Settle()
-		l.Srv.InjectEvent(func(zktest.Event) bool { return true }, zktest.DropEvent) // or the holder would know
+		l.Srv.InjectEvent(func(zktest.Event) bool { return true }, zktest.DropEvent) // otherwise the holder would know
 		require.NoError(t, l.Srv.Delete(x.Node()))
 		l.Unlock(x)
 		l.Unlock(x)
 	})
 }
 
-func TestAHeartbeatInFlightDoesNotKeepARelease(t *testing.T) { // case 40: pglock #36 marked released, and skipped the release
+func TestAHeartbeatInFlightDoesNotKeepARelease(t *testing.T) { // case 40: pglock #36 marked the lock released, and skipped the release
 	for name, fault := range map[string]zktest.Fault{"held back": zktest.Hold, "cut": zktest.CutBefore, "its answer lost": zktest.DropReply} {
 		runInLab(t, name, func(t *testing.T, l *lab) {
 			c := l.Client("a")
@@ -298,7 +298,7 @@ func TestATreeMadeAnewBetweenTheStepsIsQueuedInAndNumbersTokensOn(t *testing.T) 
 			l.Mutex()
 			rule.Release()
 			r := <-got
-			time.Sleep(4 * oneWay) // until it is known whether that was its node
+			time.Sleep(4 * oneWay) // until the client knows whether its node was deleted
 			if r.Err == nil && r.V.Context().Err() == nil {
 				require.Greater(t, r.V.Token(), token)
 				require.Len(t, l.Children("/m"), 1)
@@ -325,7 +325,7 @@ func TestAQueueThatIsClosedToAWaiterTellsItAndKeepsNoNode(t *testing.T) { // fai
 		admin := l.session(l.Client("admin", func(c *recipes.Config) { c.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "admin:x"}} }))
 		_, err := admin.SetACL(t.Context(), m, zk.DigestACL(zk.PermAll, "admin", "x"), -1)
 		require.NoError(t, err)
-		require.NoError(t, l.Srv.Delete(second)) // which stood before us: who is next must be read, and may not be
+		require.NoError(t, l.Srv.Delete(second)) // our predecessor: the client must list the queue, and may not
 		r := <-w
 		require.ErrorIs(t, r.Err, zk.ErrNoAuth)
 		require.ErrorContains(t, r.Err, m)
@@ -376,7 +376,7 @@ func TestDeclaredIsReadAgainAfterALostWatch(t *testing.T) { // failure matrix, r
 	})
 }
 
-// TestFailureCasesNameTests holds testdata/failure-cases.md: complete, and no test in it that does not exist.
+// TestFailureCasesNameTests checks that testdata/failure-cases.md is complete and names only tests that exist.
 func TestFailureCasesNameTests(t *testing.T) {
 	page, err := os.ReadFile("testdata/failure-cases.md")
 	require.NoError(t, err)
@@ -388,7 +388,7 @@ func TestFailureCasesNameTests(t *testing.T) {
 		}
 		source, err := os.ReadFile(path)
 		for _, m := range declared.FindAllStringSubmatch(string(source), -1) {
-			exist[strings.TrimPrefix(filepath.Base(filepath.Dir(path))+"."+m[1], "..")] = true // those of this directory bear no name of it
+			exist[strings.TrimPrefix(filepath.Base(filepath.Dir(path))+"."+m[1], "..")] = true // tests of this directory are named without it
 		}
 		return err
 	}))
@@ -414,7 +414,7 @@ func TestFailureCasesNameTests(t *testing.T) {
 	require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 19, 20, 21, 22, 23, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54}, listed(rows))
 }
 
-// TestProofsAreWhereThePageSays holds the table of docs/safety.md: each link leads to a file that declares what it names, with a comment.
+// TestProofsAreWhereThePageSays checks the table of docs/safety.md: each link leads to a file that declares the name in it, with a comment.
 func TestProofsAreWhereThePageSays(t *testing.T) {
 	page := must(os.ReadFile("../docs/safety.md"))(t)
 	_, table, ok := strings.Cut(string(page), "## Where the proofs are")

@@ -23,7 +23,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// Codes of the protocol for which zktest has no name.
+// Codes of the protocol that have no name in zktest.
 const (
 	codeOperationTimeout zktest.Code = -7
 	codeSessionMoved     zktest.Code = -118
@@ -59,7 +59,7 @@ func TestALateOrLostWatchEventCostsAtMostASessionTimeout(t *testing.T) { // row 
 	}
 }
 
-// A session makes one heartbeat, whatever it holds.
+// A session makes one heartbeat at a time, on each node that it holds in turn.
 func TestWhateverIsHeldLearnsItsUnreportedDeletionFromAHeartbeat(t *testing.T) { // rows 8 and 36
 	for _, others := range []int{0, 1} {
 		forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
@@ -89,7 +89,7 @@ func TestWhateverIsHeldLearnsItsUnreportedDeletionFromAHeartbeat(t *testing.T) {
 	}
 }
 
-// rewriting passes what a server says through f, frame by frame without the lengths.
+// rewriting passes each frame that a server sends through f, without its length.
 func rewriting(server net.Conn, f func(body []byte) [][]byte) net.Conn {
 	ours, theirs := net.Pipe()
 	go func() {
@@ -123,7 +123,7 @@ func TestAnEventForAContenderMayComeBeforeTheReplyThatNamesIt(t *testing.T) { //
 					}
 					return rewriting(conn, func(body []byte) [][]byte {
 						const header, xidEvent = 16, -1
-						reply := body[min(len(body), header):] // what a create answers with, and nothing else that parses as one
+						reply := body[min(len(body), header):] // the reply to a create; no other frame parses as one
 						if len(reply) < 7 || int(binary.BigEndian.Uint32(reply)) != len(reply)-4 || string(reply[4:7]) != "/m/" {
 							return [][]byte{body}
 						}
@@ -158,7 +158,7 @@ func TestAnExpiryBetweenTheFrontAndTheGrantGrantsNothing(t *testing.T) { // row 
 			old := l.SessionID(c)
 			held := l.Srv.Inject(l.By(c, proof), zktest.Hold)
 			w := l.Locking(c.Mutex(m))
-			if !free { // its heartbeats are under way for so long that it needs a proof of its own
+			if !free { // its heartbeats are held up for so long that it needs a proof of its own
 				time.Sleep(c.Newest().Timeout()/6 + time.Second)
 				l.Unlock(x)
 			}
@@ -214,7 +214,7 @@ func TestACallGivenUpAtAnyInstantLeavesNothing(t *testing.T) { // row 46: 1,000 
 }
 
 func TestClosingAtAnyInstantEndsEverything(t *testing.T) { // row 47
-	for i := range 200 { // a world each: one would keep 400 closed clients
+	for i := range 200 { // a lab each: one lab would keep 400 closed clients
 		inLab(t, func(t *testing.T, l *lab) {
 			m := l.Mutex()
 			other := l.Client("other")
@@ -270,7 +270,7 @@ func TestARefusalIsNeverTakenForSuccess(t *testing.T) { // row 51: throttled, ov
 					require.False(t, r.At.Before(start), "granted while another holds")
 					if proof := r.V.Verify(t.Context()); op == "multi" && (code == zktest.CodeQuotaExceeded || code == codeSessionMoved) {
 						require.Error(t, proof, "a proof that was refused")
-					} else { // or asked for again
+					} else { // no proof was refused, or it was asked for again
 						require.NoError(t, proof)
 					}
 					require.NoError(t, r.V.Verify(t.Context()))

@@ -18,15 +18,15 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// replace puts a node of somebody else into the place of one, before anybody can have seen it gone.
+// replace puts a node of another client in the place of node, before any client can have seen it gone.
 func (l *lab) replace(node string) {
 	l.T.Helper()
 	require.NoError(l.T, l.Srv.Delete(node))
 	require.NoError(l.T, l.Srv.Create(node, []byte("not yours")))
 }
 
-// A follower that has lost its leader goes on answering reads and pings and showing what it has: 5.82 s of two holders
-// were measured. It commits nothing.
+// A follower that has lost its leader commits nothing, but goes on answering reads and pings from the data it has. Two holders were measured
+// for 5.82 s.
 func TestAGrantNeedsAServerThatCommits(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()
@@ -34,7 +34,7 @@ func TestAGrantNeedsAServerThatCommits(t *testing.T) {
 		c := l.Client("b")
 		w := l.Locking(c.Mutex(m))
 		cutOff := l.Srv.Inject(l.By(c, "setData", "multi"), zktest.DropRequest)
-		time.Sleep(c.Newest().Timeout()/6 + time.Second) // as long as that what was committed before may count
+		time.Sleep(c.Newest().Timeout()/6 + time.Second) // the time for which an earlier commit may count
 		l.Unlock(x)
 		l.Settle()
 		require.Positive(t, cutOff.Hits(), "it must try to commit something")
@@ -65,7 +65,7 @@ func TestAnyPermitThatComesBackIsNoticed(t *testing.T) { // case 45: Curator V1 
 	}
 }
 
-// Done is closed although nobody asks Err, which would look at the clock.
+// Done is closed although no caller asks Err, which would look at the clock.
 func TestALeaseEndsWithItsSession(t *testing.T) { // etcd #10811, consul #2332; ClickHouse #116690: no Expired event at all
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c := l.Client("a")
@@ -91,7 +91,7 @@ func TestALeaseEndsWithItsSession(t *testing.T) { // etcd #10811, consul #2332; 
 	})
 }
 
-// losses are what can happen to a node behind its owner's back.
+// losses has the ways in which an owner can lose its node without a request of its own.
 func (l *lab) losses() map[string]func(node string) {
 	return map[string]func(node string){
 		"deleted":   func(node string) { require.NoError(l.T, l.Srv.Delete(node)) },
@@ -99,7 +99,7 @@ func (l *lab) losses() map[string]func(node string) {
 	}
 }
 
-// The whole lease is lost with any of its nodes. Where the event of that is late, Verify finds out.
+// The whole lease is lost with any of its nodes. If the event of the loss is late, Verify finds the loss.
 func TestALeaseEndsAtOnceWithAnyOfItsNodes(t *testing.T) { // cases 28, 29: CURATOR-604, CURATOR-171
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c := l.Client("a")
@@ -182,8 +182,8 @@ func TestANodeOfAnotherSessionIsNeverOurs(t *testing.T) { // cases 2, 28, 35, 49
 	})
 }
 
-// What a grant has to be proven against, one case at a time, by its effect: who believes what, and not which requests are
-// sent. (That a server which commits nothing grants nothing is TestAGrantNeedsAServerThatCommits.)
+// The tests below have the cases against which a grant must be proven, one at a time. They check the effect, which is what each client
+// believes, and not the requests. (For a server that commits nothing see TestAGrantNeedsAServerThatCommits.)
 
 // line is a queue of three: a holder and a rival at the leader, and between them a waiter at a follower.
 type line struct {
@@ -196,8 +196,8 @@ type line struct {
 	rival    <-chan result[*recipes.Lease]
 }
 
-// inLine runs f when all three have stood there for several session timeouts: what was proven when they queued is old. The
-// waiter was next from the start, or it came when another was ahead of the holder: then it has looked ahead.
+// inLine runs f when all three have been in the queue for several session timeouts, so the proofs from their creates are old. The waiter was
+// next from the start, or it came while another contender was ahead of the holder. In the second case it has looked ahead.
 func inLine(t *testing.T, f func(t *testing.T, l *line)) {
 	for name, ahead := range map[string]bool{"next": false, "looked ahead": true} {
 		runInLab(t, name, func(t *testing.T, lab *lab) {
@@ -229,14 +229,14 @@ func inLine(t *testing.T, f func(t *testing.T, l *line)) {
 // node is the waiter's contender.
 func (l *line) node() string { return l.Queue(l.path)[1] }
 
-// heartbeat commits something in the waiter's session, as one does that is next in line.
+// heartbeat commits a write in the waiter's session, as the session of the next in line does.
 func (l *line) heartbeat() {
 	l.T.Helper()
 	l.Declare("/fresh", kind.Mutex.New())
 	l.Unlock(l.Lock(l.waiting.Mutex("/fresh").Lock))
 }
 
-// busy gives the waiter something to read when the follower catches up, before all else.
+// busy gives the waiter something to read first when the follower catches up.
 func (l *line) busy(yes bool) {
 	l.T.Helper()
 	if n, there := l.Srv.Get(l.held.Node()); yes && there {
@@ -244,8 +244,8 @@ func (l *line) busy(yes bool) {
 	}
 }
 
-// oneAtATime watches both who wait for so long, at every moment of it, and returns the leases they got. Nobody is given a lease
-// that is over, or that has no node.
+// oneAtATime watches the waiter and the rival at every moment of the time d, and returns the leases that they got. At most one of them may
+// believe that it holds. No lease may be over when it is given, or have no node.
 func (l *line) oneAtATime(d time.Duration) (next, rival *recipes.Lease) {
 	l.T.Helper()
 	believed := func(x *recipes.Lease) bool { return x != nil && x.Context().Err() == nil }
@@ -273,8 +273,8 @@ func (l *line) oneAtATime(d time.Duration) (next, rival *recipes.Lease) {
 	return next, rival
 }
 
-// The follower tells of the release and then nothing of what it is told reaches the leader, which expires the waiter and grants
-// to its rival. What the waiter may believe meanwhile ends with its last commit, whatever the follower answers.
+// The follower tells the waiter of the release. After that no message of the follower reaches the leader, which expires the waiter's session,
+// so the rival is granted. The waiter's last commit bounds how long the waiter may believe that it holds, whatever the follower answers.
 func TestAWaiterBehindAServerThatIsCutOffIsNoSecondHolder(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	for name, c := range map[string]struct {
@@ -302,7 +302,7 @@ func TestAWaiterBehindAServerThatIsCutOffIsNoSecondHolder(t *testing.T) {
 					defer reading.Wait()
 					reading.Go(func() {
 						for range 40 {
-							_, _ = s.Exists(t.Context(), l.path) // what it says, and whether, is all the same
+							_, _ = s.Exists(t.Context(), l.path) // neither the answer nor its absence matters
 							time.Sleep(time.Second)
 						}
 					})
@@ -327,11 +327,11 @@ func TestAWaiterBehindAServerThatIsCutOffIsNoSecondHolder(t *testing.T) {
 }
 
 // The follower is behind and reports everything at once. The waiter's own node went first, or the lock drains, so the departure of its
-// predecessor is no grant. A parked waiter hears of its own node first. A busy one finds both, in any order.
+// predecessor is no grant. An idle waiter learns of its own node first. A busy one finds both, in any order.
 func TestAWaiterWhoseNodeWentFirstIsNotGranted(t *testing.T) {
 	for name, first := range map[string]func(l *line){
 		"deleted": func(l *line) { require.NoError(l.T, l.Srv.Delete(l.node())) },
-		// A watch fires once: the deletion behind the change has no event.
+		// A watch fires once: the deletion after the change has no event.
 		"changed and deleted": func(l *line) {
 			node := l.node()
 			require.NoError(l.T, l.Srv.Set(node, []byte("x")))
@@ -353,7 +353,7 @@ func TestAWaiterWhoseNodeWentFirstIsNotGranted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for i := range effort.Of(6, 2) {
 				inLine(t, func(t *testing.T, l *line) {
-					l.heartbeat() // so nothing has to be written for want of one
+					l.heartbeat() // so the grant needs no other write
 					l.follower.Lag()
 					l.busy(i%2 == 0)
 					first(l)
@@ -370,7 +370,7 @@ func TestAWaiterWhoseNodeWentFirstIsNotGranted(t *testing.T) {
 	}
 }
 
-// beating is a client whose session is proven all the time, whatever becomes of the node it waits with: it holds another lock.
+// beating makes a client that holds another lock. So its session is proven all the time, whatever becomes of the node that waits.
 func (l *lab) beating() (c *recipes.Client, beats *recipes.Lease) {
 	l.T.Helper()
 	l.Declare("/beats", kind.Mutex.New())
@@ -379,7 +379,8 @@ func (l *lab) beating() (c *recipes.Client, beats *recipes.Lease) {
 	return c, beats
 }
 
-// The waiter sees that its predecessor, the front, has gone. Its own node went first, which it could not hear, or stays: then it is next.
+// The waiter sees that its predecessor, the front of the queue, has gone. Its own node went earlier, without an event that the waiter could
+// receive; or its own node stays, and then it is next.
 func TestADepartureIsNoTurnWhereOurOwnNodeWentUnheard(t *testing.T) {
 	for name, c := range map[string]struct {
 		parked bool  // it has watched both for long
@@ -405,7 +406,7 @@ func TestADepartureIsNoTurnWhereOurOwnNodeWentUnheard(t *testing.T) {
 			look := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == front }), zktest.Hold)
 			if c.parked {
 				n, _ := l.Srv.Get(front)
-				require.NoError(t, l.Srv.Set(front, n.Data)) // so it looks at that
+				require.NoError(t, l.Srv.Set(front, n.Data)) // so the waiter reads that node
 			} else {
 				w = async(func() (*recipes.Lease, error) { return b.Mutex("/m").Lock(context.Background()) })
 			}
@@ -432,8 +433,8 @@ func TestADepartureIsNoTurnWhereOurOwnNodeWentUnheard(t *testing.T) {
 	}
 }
 
-// A server that has forgotten one watch may have forgotten all: a waiter that finds out about its predecessor by itself looks for
-// its own node too.
+// A server that has forgotten one watch may have forgotten all. So a waiter that finds out without an event that its predecessor has gone
+// looks for its own node too.
 func TestAServerThatForgetsWatchesTellsOfNoTurn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
@@ -443,14 +444,14 @@ func TestAServerThatForgetsWatchesTellsOfNoTurn(t *testing.T) {
 		l.Srv.InjectEvent(func(e zktest.Event) bool { return e.Session == id }, zktest.DropEvent)
 		require.NoError(t, l.Srv.Delete(l.Queue("/m")[1]))
 		require.NoError(t, l.Srv.Delete(x.Node()))
-		time.Sleep(2 * b.Newest().Timeout()) // it looks once in each
+		time.Sleep(2 * b.Newest().Timeout()) // it looks once in each timeout
 		require.ErrorIs(t, hostile.Soon(t, w, "it waits for nobody").Err, recipes.ErrLost)
 		_ = x.Unlock(t.Context()) // of a lease that is lost
 		l.Unlock(beats)
 	})
 }
 
-// A waiter whose session is quiet for long is granted a lease that lasts: it has to be proven, and not only believed.
+// A waiter whose session was quiet for a long time is granted a lease that lasts. So the grant must be proven, and not only believed.
 func TestALeaseAfterALongWaitLasts(t *testing.T) {
 	inLine(t, func(t *testing.T, l *line) {
 		l.Unlock(l.held)

@@ -17,7 +17,7 @@ import (
 
 var openACL = zk.WorldACL(zk.PermAll)
 
-// noneLeft waits a little, and requires that nothing of the locks of a client is left, there or here.
+// noneLeft waits a little, and requires that nothing of a client's locks is left, on the server or in the client.
 func (l *lab) noneLeft(all ...*recipes.Mutex) {
 	l.T.Helper()
 	l.Settle()
@@ -51,7 +51,7 @@ func notYet[T any](t *testing.T, ch <-chan result[T], why string) {
 	harness.NotYet(t, ch, why)
 }
 
-// lab is a harness.Lab, with what tests of this package alone ask of it.
+// lab is a harness.Lab with methods that only the tests of this package need.
 type lab struct{ *harness.Lab }
 
 func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
@@ -67,7 +67,7 @@ func forEveryRecipe(t *testing.T, f func(t *testing.T, l *lab, way harness.Way))
 	harness.EachWay(t, func(t *testing.T, l *harness.Lab, way harness.Way) { f(t, &lab{l}, way) })
 }
 
-// forEveryTry is forEveryRecipe for those that have a Try.
+// forEveryTry is forEveryRecipe for the recipes that have a Try.
 func forEveryTry(t *testing.T, f func(t *testing.T, l *lab, way harness.Way)) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		if way.Try != nil {
@@ -79,7 +79,7 @@ func forEveryTry(t *testing.T, f func(t *testing.T, l *lab, way harness.Way)) {
 func draws(n int) func(*recipes.Client) taking { return harness.Draw("/s", n) }
 func campaign(c *recipes.Client) taking        { return c.Election("/e").Campaign }
 
-// permits takes n of a semaphore, locked takes keys of a family.
+// permits takes n permits of a semaphore; locked takes keys of a family.
 func permits(s *recipes.Semaphore, n int) taking {
 	return func(ctx context.Context) (*recipes.Lease, error) { return s.Acquire(ctx, n) }
 }
@@ -88,7 +88,7 @@ func locked(k *recipes.Keyed, keys ...string) taking {
 	return func(ctx context.Context) (*recipes.Lease, error) { return k.Lock(ctx, keys...) }
 }
 
-// bounded is a take that gives up after d.
+// bounded makes a take that gives up after d.
 func bounded(d time.Duration, take taking) taking {
 	return func(ctx context.Context) (*recipes.Lease, error) {
 		ctx, cancel := context.WithTimeout(ctx, d)
@@ -106,7 +106,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// heldBy is the HeldError in err.
+// heldBy returns the HeldError in err.
 func heldBy(t *testing.T, err error, about ...any) (held *recipes.HeldError) {
 	t.Helper()
 	require.ErrorAs(t, err, &held, about...)
@@ -120,7 +120,7 @@ func (l *lab) look(c *recipes.Client, path string) *inspect.Report {
 	return in
 }
 
-// live is a client's session with what programs do not see of it, session is what they see.
+// live returns a client's session with the methods that programs do not see; session returns the session as programs see it.
 func (l *lab) live(c *recipes.Client) *session.Session {
 	l.T.Helper()
 	s := must(c.Live(l.T.Context()))(l.T)
@@ -133,12 +133,12 @@ func (l *lab) session(c *recipes.Client) *direct.Session {
 	return s
 }
 
-// mixed is a set over all kinds that a set takes.
+// mixed makes a set of all kinds that a set takes.
 func mixed(c *recipes.Client) *recipes.MultiLock {
 	return c.MultiLock(c.Mutex("/m"), c.RWMutex("/rw").RLocker(), c.Election("/e"))
 }
 
-// tries are the Try methods.
+// tries returns the Try methods, by recipe.
 func tries(c *recipes.Client, opts ...recipes.Option) map[string]taking {
 	all := map[string]taking{}
 	for name, way := range harness.Ways() {
@@ -149,7 +149,7 @@ func tries(c *recipes.Client, opts ...recipes.Option) map[string]taking {
 	return all
 }
 
-// reentry are all ways to lock what EveryKind declares.
+// reentry returns all ways to take the locks that EveryKind declares.
 func reentry(c *recipes.Client, o ...recipes.Option) map[string]taking {
 	all := map[string]taking{}
 	for name, way := range harness.Ways() {
@@ -161,7 +161,7 @@ func reentry(c *recipes.Client, o ...recipes.Option) map[string]taking {
 	return all
 }
 
-// named are the ways of one goroutine, called id, to take exclusive locks.
+// named returns the ways to take exclusive locks for one goroutine, which has the ID id.
 func named(c *recipes.Client, id string) map[string]taking {
 	all := map[string]taking{}
 	for _, name := range []string{"mutex", "writer", "election"} {
@@ -171,5 +171,5 @@ func named(c *recipes.Client, id string) map[string]taking {
 	return all
 }
 
-// taker is how a recipe takes its lock.
+// taker makes the function that takes a recipe's lock.
 type taker = func(*recipes.Client, ...recipes.Option) taking
