@@ -34,7 +34,7 @@ func TestAGrantNeedsAServerThatCommits(t *testing.T) {
 		c := l.Client("b")
 		w := l.Locking(c.Mutex(m))
 		cutOff := l.Srv.Inject(l.By(c, "setData", "multi"), zktest.DropRequest)
-		time.Sleep(c.Newest().Timeout()/6 + time.Second) // the time for which an earlier commit may count
+		time.Sleep(c.Newest().Timeout()/6 + time.Second) // longer than an earlier commit may count
 		l.Unlock(x)
 		l.Settle()
 		require.Positive(t, cutOff.Hits(), "it must try to commit something")

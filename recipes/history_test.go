@@ -14,9 +14,9 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// A checker that accepts everything is no checker: the models are shown histories that no lock may produce.
+// A checker that accepts everything is useless, so the models are also shown histories that no lock may produce.
 
-// timed numbers the events one after another, each over before the next begins, except where call and ret are given.
+// timed numbers the events one after another, each over before the next begins. Events that have call and ret already keep them.
 func timed(events ...event) []event {
 	for i := range events {
 		if events[i].ret == 0 {
@@ -122,7 +122,7 @@ func TestModelsTellLegalFromIllegalHistories(t *testing.T) {
 	}
 }
 
-// Histories the simulation recorded are legal, and no longer are with one forged grant in them, wherever it is put.
+// Histories that the simulation recorded are legal. With one forged grant in them they are not, wherever it is put.
 func TestASeededDoubleGrantIsFoundInRecordedHistories(t *testing.T) {
 	effort.Proof(t)
 	seeds, forged := effort.Of[uint64](40, 10), 0
@@ -142,8 +142,8 @@ func TestASeededDoubleGrantIsFoundInRecordedHistories(t *testing.T) {
 	t.Logf("%d forged grants in %d histories found", forged, seeds)
 }
 
-// forge puts a second exclusive grant into the time of one that is certainly held: behind its return and before
-// anything that could have ended it.
+// forge puts a second exclusive grant into the time in which another grant is certainly held: after its return, and before anything that
+// could have ended it.
 func forge(rnd *rand.Rand, recipe simRecipe, history []event) []event {
 	var grants []event
 	for _, e := range history {
@@ -179,19 +179,19 @@ func forge(rnd *rand.Rand, recipe simRecipe, history []event) []event {
 	return append(broken, second)
 }
 
-// What a lock is, as porcupine understands it: a model of each recipe, which accepts a history if and only if there is an
-// order of its operations, consistent with real time, in which each does what the recipe promises.
+// These are the models of the recipes, for porcupine. A model accepts a history if and only if some order of its operations is consistent
+// with real time and lets each operation do what the recipe promises.
 
 type operation string
 
 const (
 	opAcquire  operation = "acquire"  // a grant was returned
 	opRelease  operation = "release"  // an Unlock; with unknown, one that was not confirmed
-	opGone     operation = "gone"     // the servers dropped the grant's nodes: expiry, or somebody's hand
+	opGone     operation = "gone"     // the servers dropped the grant's nodes: the session expired, or a person deleted them
 	opExchange operation = "exchange" // a write lease became a read lease, or the other way round
-	opSee      operation = "see"      // somebody was told who leads: node and token; no node, nobody
+	opSee      operation = "see"      // a caller was told the leader's node and token; no node means no leader
 	opShut     operation = "shut"     // the lock was drained
-	opOpen     operation = "open"     // and is in use again
+	opOpen     operation = "open"     // the lock is in use again
 	opLimit    operation = "limit"    // the semaphore has n permits from here on
 )
 
@@ -200,15 +200,15 @@ type event struct {
 	op        operation
 	lock      string
 	client    int
-	grant     int    // of acquire, its lease's number; of the others, whose
-	old       int    // of exchange: the grant that ended
-	token     uint64 // 0 when the lease was over before anybody could read it
+	grant     int    // for acquire, the number of its lease; for the others, the number of the lease concerned
+	old       int    // for exchange: the grant that ended
+	token     uint64 // 0 if the lease was over before the token could be read
 	node      string
 	shared    bool
 	n         int // permits
 	unknown   bool
-	passed    bool    // of acquire: by a program that obeys no declaration
-	set       []event // of a multi-lock: what is said of each member, all of it at one moment; lock is empty
+	passed    bool    // for acquire: by a program that obeys no declaration
+	set       []event // for a multi-lock: the event of each member, all at one moment; lock is empty
 	call, ret int64
 }
 
@@ -221,7 +221,7 @@ func (e event) String() string {
 	return s
 }
 
-// mutexState is a mutex.
+// mutexState is the state of a mutex.
 type mutexState struct {
 	holder int
 	token  uint64 // of the newest grant
@@ -249,8 +249,8 @@ func stepMutex(m mutexState, e event) []any {
 	return []any{m}
 }
 
-// stepElection is a mutex that tells who holds it. While somebody leads it names nobody else, and not nobody; while
-// nobody has been told that he leads, it may name the next one, who stands first and does not know yet.
+// stepElection is a mutex that also says who leads. While a candidate leads, callers see that candidate. While no candidate has been told
+// that it leads, callers may see none, or the next leader, which is the first in the queue and does not know yet.
 func stepElection(m mutexState, e event) []any {
 	if e.op != opSee {
 		return stepMutex(m, e)
@@ -264,10 +264,10 @@ func stepElection(m mutexState, e event) []any {
 	return []any{m}
 }
 
-// rwState is a read-write lock.
+// rwState is the state of a read-write lock.
 type rwState struct {
 	writer  int
-	readers string // a line for each: its node, which several grants may have had that are not known to be over
+	readers string // a line for each reader: its node. Several grants that are not known to be over may have had the same node
 	token   uint64 // of the newest writer
 	node    string
 }
@@ -277,7 +277,7 @@ func stepRW(m rwState, e event) []any {
 	case opAcquire:
 		return m.enter(e)
 	case opExchange:
-		// One step: nobody can come between the lease that ends and the one that begins.
+		// One step: no grant can come between the lease that ends and the one that begins.
 		return m.leave(event{grant: e.old}).enter(e)
 	case opRelease, opGone:
 		if e.unknown {
@@ -314,7 +314,7 @@ func (m rwState) leave(e event) rwState {
 	return m
 }
 
-// semaphoreState is the permits of each grant, and how many there are.
+// semaphoreState has the permits of each grant, and the limit.
 type semaphoreState struct {
 	held  string // "number:permits", ordered, each followed by a space
 	limit int    // 0: simPermits
@@ -353,7 +353,7 @@ func stepSemaphore(m semaphoreState, e event) []any {
 	return []any{m}
 }
 
-// gated is a lock that can be drained: then it grants nothing, and whoever holds it keeps what he has.
+// gated is a lock that can be drained: then it grants nothing, and its holders keep what they have.
 type gated[S comparable] struct {
 	shut bool
 	lock S
@@ -374,7 +374,7 @@ func gate[S comparable](step func(S, event) []any) func(gated[S], event) []any {
 	}
 }
 
-// setState is the locks of multi-locks together: what a set does, it does to all its members at one moment.
+// setState has the states of the locks of multi-locks together: a set changes all its members at one moment.
 type setState [len(simMembers)]any
 
 // stepSet applies an event to all members, or not at all.
@@ -391,7 +391,7 @@ func stepSet(m setState, e event) []any {
 		if len(next) == 0 {
 			return nil
 		}
-		m[i] = next[0] // what is certain has one outcome
+		m[i] = next[0] // an event that is certain has one outcome
 	}
 	return []any{m}
 }
@@ -403,16 +403,16 @@ type simMember struct {
 	step   func(state any, e event) []any
 }
 
-// simMembers are the locks of the simulated worlds: one of each kind, and another one to go round in circles with.
+// simMembers are the locks of the simulated worlds: one of each kind, and a second mutex, so calls can wait in a circle.
 var simMembers = [...]simMember{
 	{"/l0", "mutex", untyped(gate(stepMutex))},
 	{"/l1", "rwlock", untyped(gate(stepRW))},
-	{"/l2", "semaphore", untyped(gate(stepSemaphore))}, // which sets do not take
+	{"/l2", "semaphore", untyped(gate(stepSemaphore))}, // sets do not take this one
 	{"/l3", "election", untyped(gate(stepElection))},
 	{"/l4", "mutex", untyped(gate(stepMutex))},
 }
 
-// worldState is any of the locks of sets, by itself.
+// worldState is the state of one of simMembers, by itself.
 type worldState struct{ lock any }
 
 func stepWorld(m worldState, e event) (out []any) {
@@ -425,7 +425,7 @@ func stepWorld(m worldState, e event) (out []any) {
 
 func untyped[S comparable](step func(S, event) []any) func(any, event) []any {
 	return func(state any, e event) []any {
-		s, _ := state.(S) // nil is the beginning
+		s, _ := state.(S) // nil is the initial state
 		return step(s, e)
 	}
 }

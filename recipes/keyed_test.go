@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// families declares one of each kind: /km, /krw, and /ks with three permits.
+// families declares one family of each kind: /km, /krw, and /ks with three permits.
 func (l *lab) families(change ...func(*kind.KeyedParams)) {
 	l.T.Helper()
 	for path, p := range map[string]*kind.KeyedParams{"/km": {Of: "mutex"}, "/krw": {Of: "rwlock"}, "/ks": {Of: "semaphore", Permits: simPermits}} {
@@ -38,7 +38,7 @@ func (l *lab) family(path string, p *kind.KeyedParams, change ...func(*kind.Keye
 	l.Declare(path, p)
 }
 
-// noKeys requires that nobody has left anything, in the servers' tree or in the clients.
+// noKeys requires that nothing is left, in the families' nodes or in the clients.
 func (l *lab) noKeys(families ...string) {
 	l.T.Helper()
 	l.Settle()
@@ -266,7 +266,7 @@ func TestAKeysLockIsLikeAnyOther(t *testing.T) { // reentrancy, downgrade
 	})
 }
 
-// warmed is a client's family whose declaration it knows.
+// warmed returns the handle of a new client on a family whose declaration the client knows.
 func (l *lab) warmed(id, path string) *recipes.Keyed {
 	l.T.Helper()
 	k := l.Client(id).Keyed(path)
@@ -286,7 +286,7 @@ func TestAKeysNodeThatAnotherProgramMadeIsRefusedUnlessTheFamilyAllowsIt(t *test
 				p.ChildACL = kind.List{{Scheme: "world", ID: "anyone", Perms: kind.PermAll &^ kind.PermAdmin}}
 			})
 			k := l.warmed("a", "/km")
-			require.NoError(t, l.Srv.Create("/km/1", nil)) // open to everybody, administrators of all sorts too
+			require.NoError(t, l.Srv.Create("/km/1", nil)) // open to all clients, for ADMIN too
 			got := l.Cost(func() {
 				x, err := k.Lock(t.Context(), "1")
 				require.ErrorIs(t, err, want)
@@ -295,17 +295,17 @@ func TestAKeysNodeThatAnotherProgramMadeIsRefusedUnlessTheFamilyAllowsIt(t *test
 				}
 			})
 			require.LessOrEqual(t, got.Trips, 3, got.Ops)
-			x := l.Lock(locked(k, "2")) // a node of the family's own list is not foreign
+			x := l.Lock(locked(k, "2")) // a node with the family's own access list is not foreign
 			w := l.Locking(l.warmed("b", "/km").Mutex("2"))
 			notYet(t, w, "it waits")
 			l.Unlock(x)
 			l.Unlock((<-w).V)
-			l.noKeys("/km") // the last contender takes the node along, whoever made it
+			l.noKeys("/km") // the last contender deletes the key's node, whoever made it
 		})
 	}
 }
 
-// A client that meets its key's node deleted between two steps begins again. After three times it depends on luck no more.
+// A client that finds its key's node deleted between two steps begins again. After three times it no longer depends on luck.
 func TestAKeyThatComesAndGoesIsTakenAllTheSame(t *testing.T) {
 	for name, keys := range map[string][]string{"a key": {"1"}, "a set": {"1", "2", "3"}} {
 		runInLab(t, name, func(t *testing.T, l *lab) {
@@ -336,7 +336,7 @@ func TestAKeyThatComesAndGoesIsTakenAllTheSame(t *testing.T) {
 				next()
 				held.Release()
 			}
-			<-rule.Hit() // the forms of the fourth, which nothing that happened before can spoil
+			<-rule.Hit() // the versions of the fourth try, which no earlier event can spoil
 			toggle()
 			rule.Release()
 			if x != nil {
@@ -370,7 +370,7 @@ func TestNoKeyIsMadeUnderAnOlderDeclaration(t *testing.T) {
 	})
 }
 
-// Whatever happens to the answer of a request that takes or gives back a key, nothing is left.
+// Nothing is left of a key, whatever happens to a request that takes it or gives it back, or to the answer.
 func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
 	takes := map[string]func(*recipes.Client) taking{
 		"mutex":   func(c *recipes.Client) taking { return c.Keyed("/km").Mutex("1").Lock },
@@ -426,7 +426,7 @@ func TestAKeyIsMadeAnewByALateTransactionAndFound(t *testing.T) {
 	})
 }
 
-// What a crash leaves is collected by the servers: the nodes of all kinds have had children.
+// The servers collect the keys' nodes that a crash leaves, because the nodes of all kinds have had children.
 func TestWhatACrashLeavesOfKeysIsCollected(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
@@ -506,7 +506,7 @@ func TestOneKeyAndSetsOfEightForSixtyFourClients(t *testing.T) { // progress is 
 	}
 }
 
-// some are n different keys of so many.
+// some returns n different keys; of is the number of keys to choose from.
 func some(n, of, seed int) (keys []string) {
 	for _, k := range rand.New(rand.NewPCG(uint64(seed), 8)).Perm(of)[:n] {
 		keys = append(keys, fmt.Sprint(k))
@@ -529,8 +529,8 @@ func TestAQuotaIsReportedAsOne(t *testing.T) {
 	})
 }
 
-// A family that was destroyed and declared anew begins with the version that the former one had too. A transaction that knew the former
-// one made the node of a key where nobody else looks for it, and the key was granted there.
+// A family that was destroyed and declared again begins with a version that the former one had too. A transaction that knew the former
+// declaration made the node of a key where no other client looks for it, and the key was granted there.
 func TestNoKeyIsGrantedByTheDeclarationOfADestroyedFamily(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		runInLab(t, fmt.Sprint("cut ", cut), func(t *testing.T, l *lab) {
@@ -538,7 +538,7 @@ func TestNoKeyIsGrantedByTheDeclarationOfADestroyedFamily(t *testing.T) {
 			k := l.warmed("a", "/km")
 			fault := zktest.Hold
 			if cut {
-				fault = zktest.HoldReader // it comes later than what the client sends on the next connection
+				fault = zktest.HoldReader // it comes later than the requests that the client sends on the next connection
 			}
 			held := l.Srv.Inject(zktest.Once(l.of(k, "multi")), fault)
 			got := async(func() (*recipes.Lease, error) { return k.Lock(t.Context(), "order-17") })

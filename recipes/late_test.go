@@ -24,10 +24,10 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// A transaction stands in a thread of a server while the connection is cut, the client finds that it was not applied, and goes
-// on. Then the thread goes on too.
+// In these tests a transaction is stuck in a thread of a server while the connection is cut. The client finds that it was not applied, and
+// goes on. Then the thread goes on too.
 
-// stuck holds the next transaction on several nodes in its reader, and cuts the connection.
+// stuck holds the next transaction on several nodes in the thread that reads it, and cuts the connection.
 func (l *lab) stuck(c *recipes.Client, begin func()) (late *zktest.Injection) {
 	l.T.Helper()
 	late = l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && len(r.Paths) > 1 }), zktest.HoldReader)
@@ -37,7 +37,7 @@ func (l *lab) stuck(c *recipes.Client, begin func()) (late *zktest.Injection) {
 	return late
 }
 
-// lateSet takes a set by its second transaction, and gives it back; the first is still to come.
+// lateSet takes a set with its second transaction, and gives it back. The first transaction is still to come.
 func (l *lab) lateSet(c *recipes.Client) (late *zktest.Injection) {
 	l.T.Helper()
 	paths := l.Mutexes(2)
@@ -47,13 +47,13 @@ func (l *lab) lateSet(c *recipes.Client) (late *zktest.Injection) {
 	return late
 }
 
-// Seen in 2 of 6,329 simulated worlds: the node stayed for as long as its session lived, and blocked its lock for everybody.
+// Seen in 2 of 6,329 simulated worlds: the node stayed for as long as its session lived, and blocked its lock for all clients.
 func TestASetThatIsAppliedBetweenTheListingsOfItsQueuesLeavesNoNode(t *testing.T) {
 	for _, second := range []string{"/m0", "/m1"} {
 		runInLab(t, second, func(t *testing.T, l *lab) {
 			late := l.lateSet(l.Client("a"))
 			look := l.Listing(second, zktest.HoldReader)
-			<-look.Hit() // "/m1": "/m0" has been listed
+			<-look.Hit() // if this is "/m1", "/m0" has been listed
 			late.Release()
 			l.Settle()
 			look.Release()
@@ -98,7 +98,8 @@ func TestALookForALateNodeThatIsNotAnsweredIsNotTheLast(t *testing.T) {
 	})
 }
 
-// The lease was held as before; then the transaction deleted its node, and a reader was granted while the writer believed, for 89 ms.
+// The lease went on after the failed downgrade. Then the transaction deleted its node, and a reader was granted while the writer still
+// believed, for 89 ms.
 func TestADowngradeThatMayStillBeExecutedEndsTheLease(t *testing.T) {
 	doubtful := 0
 	for i := 0; i < 416; i += effort.Of(1, 2) { // cut, reconnect, search, pause: few of these moments lie between two tries
@@ -143,8 +144,8 @@ func TestADowngradeThatMayStillBeExecutedEndsTheLease(t *testing.T) {
 	require.Positive(t, doubtful, "no call ended between two tries")
 }
 
-// A client that was closed stayed in memory for up to an hour, if one of its creates had been lost: a timer was to look for what
-// a slow server had made of it.
+// A closed client stayed in memory for up to an hour if one of its creates had been lost: a timer was waiting to look for the node that a
+// slow server might have made.
 func TestNothingLooksForALateCreateOnceTheClientIsClosed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Mutex()
@@ -179,8 +180,8 @@ func (l *lab) movedTo(r *zktest.Replica, moved *atomic.Bool) func(*recipes.Confi
 	}
 }
 
-// createLostOn warms a mutex up, loses the reply to its next create, and says where its client connects then: to a replica of which
-// something is wrong.
+// createLostOn warms a mutex up, and loses the reply to its next create. The client then connects to a replica, to which the function wrong
+// has done something.
 func (l *lab) createLostOn(wrong func(*zktest.Replica)) (*recipes.Client, *recipes.Mutex, *atomic.Bool, *zktest.Injection) {
 	r, moved := l.Srv.Replica(), new(atomic.Bool)
 	c := l.Client("a", l.movedTo(r, moved))
@@ -205,14 +206,14 @@ func TestASearchOnAServerThatLagsFindsTheNode(t *testing.T) { // case 2: a follo
 	})
 }
 
-// A leader that was cut off answers a sync by itself: the node was taken for absent, and a second one stood behind it.
+// A leader that was cut off answers a sync by itself: the client took the node for absent, and queued behind it with a second one.
 func TestASearchOnALeaderThatWasCutOffFindsTheNode(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c, m, moved, lost := l.createLostOn((*zktest.Replica).CutOff)
 		before := l.Changes("/m")
 		w := async(func() (*recipes.Lease, error) { return m.Lock(t.Context()) })
 		<-lost.Hit()
-		time.Sleep(3 * time.Second) // it is asked there, for as long as it has not noticed
+		time.Sleep(3 * time.Second) // the client searches there for as long as that server has not noticed
 		require.Empty(t, w)
 		moved.Store(false)
 		l.Srv.Disconnect(l.SessionID(c))
@@ -256,9 +257,9 @@ func TestASearchIgnoresANodeOfAnotherSession(t *testing.T) { // case 2, 49: CURA
 	})
 }
 
-// What the simulation has found, each as small as it could be made.
+// Failures that the simulation has found, each made as small as possible.
 
-// listening tells of every frame a client writes, by its operation, before it is written.
+// listening reports the operation of every frame before the client writes the frame.
 type listening struct {
 	net.Conn
 	hear func(op int32)

@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// Deadline moved on with the session of a lease that had been given back, or lost by itself.
+// The deadline of a lease that had been given back, or lost without its session, moved on with the session.
 func TestTheDeadlineOfALeaseThatHasEndedIsPast(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c := l.Client("a")
@@ -50,8 +50,8 @@ func TestTheDeadlineOfALeaseThatHasEndedIsPast(t *testing.T) {
 	})
 }
 
-// A program that is continued after more than its session, or whose machine was suspended, has run no timer when it asks for
-// the first time whether it still holds: Err said yes.
+// A program was stopped for longer than its session, or its machine was suspended. It has run no timer when it first asks whether it still
+// holds: Err said yes.
 func TestTheFirstLookAtALeasesContextAfterAStopTellsTheLoss(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		var asleep atomic.Int64
@@ -86,8 +86,8 @@ func TestTheFirstLookAtALeasesContextAfterAStopTellsTheLoss(t *testing.T) {
 	})
 }
 
-// A function that Do runs has no other context at hand. Its release ended the very context that the release waited with: it
-// answered ErrReleasePending before the servers could confirm.
+// A function that Do runs has no other context at hand. Its release ended the context that it waited with, so it returned ErrReleasePending
+// before the servers could confirm.
 func TestAReleaseIsNotCutShortByTheContextThatItEnds(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		x := l.Lock(way.Take(l.Client("a")))
@@ -114,7 +114,7 @@ func TestAReleaseIsNotCutShortByTheContextThatItEnds(t *testing.T) {
 	})
 }
 
-// One lost reply was the end of a Verify, with an error that was not worth another try.
+// One lost reply ended a Verify, with an error that was not worth another try.
 func TestVerifySurvivesALostReply(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
@@ -139,8 +139,8 @@ func TestVerifySurvivesALostReply(t *testing.T) {
 	})
 }
 
-// The documentation said that no guarded write is applied after its lease has ended. A lease ends by the clock, at half a
-// session timeout, before its node goes.
+// The documentation said that no guarded write is applied after its lease has ended. But a lease ends by the clock, at half a session
+// timeout, before its node goes.
 func TestAGuardedWriteIsAppliedOnlyBeforeTheNextGrant(t *testing.T) {
 	for name, granted := range map[string]bool{"lease over, nobody else granted": false, "somebody else granted": true} {
 		runInLab(t, name, func(t *testing.T, l *lab) {
@@ -152,7 +152,7 @@ func TestAGuardedWriteIsAppliedOnlyBeforeTheNextGrant(t *testing.T) {
 			written := async(func() ([]zk.MultiResponse, error) {
 				return x.Multi(context.Background(), &zk.SetDataRequest{Path: "/guarded", Data: []byte("late"), Version: -1})
 			})
-			<-stuck.Hit() // and with it all that the session sends behind it
+			<-stuck.Hit() // and with it all that the session sends after it
 			<-ended(x)
 			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 			if granted {
@@ -169,7 +169,8 @@ func TestAGuardedWriteIsAppliedOnlyBeforeTheNextGrant(t *testing.T) {
 	}
 }
 
-// The release of a lease that had ended while the process was stopped was pending, or done: others may have held the lock by then.
+// A release was reported pending, or done, although its lease had ended while the process was stopped: others may have held the lock by
+// then.
 func TestAReleaseAfterAStopTellsTheLoss(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Mutex()
@@ -192,8 +193,8 @@ func TestAReleaseAfterAStopTellsTheLoss(t *testing.T) {
 	})
 }
 
-// A write that was under way when the lock was given to the next goroutine, or whose reply was lost, was applied after its lease
-// had been given back, under another's, while both held the same node.
+// A write was under way when the lock was given to the next goroutine, or its reply was lost. It was applied after its lease had been given
+// back, under the next one, because both held the same node.
 func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
 	faults := map[string]struct {
 		fault zktest.Fault
@@ -235,7 +236,7 @@ func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
 	}
 }
 
-// What happens to the node before it is watched is told as soon as it is.
+// A change of the node before it is watched is reported as soon as it is watched.
 func TestWhatHappensInTheFirstMomentIsToldWhenItIsOver(t *testing.T) {
 	for name, tt := range map[string]struct {
 		happens func(*lab, string) error
@@ -256,7 +257,7 @@ func TestWhatHappensInTheFirstMomentIsToldWhenItIsOver(t *testing.T) {
 	}
 }
 
-// A connection that ends wakes each look at a node: one whose answer it was to bring asks again by itself.
+// The end of a connection wakes each look at a node. A look whose answer was lost with the connection asks again by itself.
 func TestLooksAtANodeDoNotMultiply(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
@@ -298,16 +299,16 @@ func TestAPartitionedHolderKnowsBeforeItsRivalIsGranted(t *testing.T) { // case 
 			require.Less(t, lost.Sub(start), 12*time.Second)
 			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
 			require.Greater(t, r.V.Token(), x.Token())
-			last := start // that the server heard of it
+			last := start // when the server last heard of the client
 			if dir == zktest.ToClient {
-				last = lost // its session is not closed while what ran under the lease may still run
+				last = lost // the client does not close its session while work under the lease may still run
 			}
 			require.LessOrEqual(t, r.At.Sub(last), 12*time.Second+2*2*time.Second, "session timeout and two ticks")
 		})
 	}
 }
 
-// Verify and Multi of a lease that was lost said that it had been released, once its Unlock had been called.
+// After the Unlock of a lost lease, its Verify and Multi said that it had been released.
 func TestALeaseLostBeforeItsUnlockSaidReleased(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
@@ -333,7 +334,7 @@ func TestAGuardedWriteOfAStaleHolderWritesNothing(t *testing.T) { // case 32
 		_, err := x.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: []byte("2"), Version: 7})
 		require.ErrorIs(t, err, zk.ErrBadVersion, "an operation's own failure is not a loss")
 		require.NoError(t, x.Context().Err())
-		// The holder does not know yet: the event is on its way, the write overtakes it in the other direction.
+		// The holder does not know yet: the event and the write are under way at the same time, in opposite directions.
 		require.NoError(t, l.Srv.Delete(x.Node()))
 		_, err = x.Multi(t.Context(), &zk.SetDataRequest{Path: "/data", Data: []byte("stale"), Version: -1})
 		require.ErrorIs(t, err, recipes.ErrLost)
@@ -348,8 +349,8 @@ func TestAGuardedWriteOfAStaleHolderWritesNothing(t *testing.T) { // case 32
 	})
 }
 
-// What is given back is held no more, also while a goroutine of the same client waits for it: the session lasts as long as
-// one that holds nothing.
+// A lock that is given back is no longer held, even while a goroutine of the same client waits for it. So the session lasts as long as one
+// that holds nothing.
 func TestAReleaseForAWaiterOfTheSameClientCostsNoSession(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Mutex()
@@ -406,7 +407,7 @@ func TestAHolderThatCannotHeartbeatIsRefusedOrLost(t *testing.T) {
 			p.ChildACL = kind.List{{Scheme: "digest", ID: zktest.DigestID("other:x"), Perms: kind.PermAll}}
 		})
 		x, err := l.Client("a").Mutex("/m").Lock(t.Context())
-		if err == nil { // it was created, which proves the grant; nothing proves it for longer than a lease lasts
+		if err == nil { // the create proves the grant; nothing proves it for longer than a lease lasts
 			require.NotZero(t, x.Token())
 			<-x.Context().Done()
 			require.ErrorIs(t, context.Cause(x.Context()), recipes.ErrLost)
@@ -430,13 +431,13 @@ func TestClosingWhileALockIsBeingResolvedEndsIt(t *testing.T) {
 			l.Srv.Expire(l.SessionID(c))
 			closed := async(func() (struct{}, error) { return struct{}{}, c.Close() })
 			require.Error(t, (<-got).Err)
-			<-closed // what it says depends on whether the server was still reached
+			<-closed // its error depends on whether the server was still reached
 			l.Empty("/m")
 		}
 	})
 }
 
-// keeps lets nobody delete what is in the node, until free is called. DELETE is a right of the parent.
+// keeps lets no other client delete the node's children until free is called. A delete needs the right DELETE on the parent.
 func (l *lab) keeps(path string) (free func()) {
 	s := l.session(l.Client("a", func(cfg *recipes.Config) { cfg.Auth = []recipes.Auth{{Scheme: "digest", Credentials: "a:a"}} }))
 	_, err := s.SetACL(l.T.Context(), path, append(zk.DigestACL(zk.PermAll, "a", "a"), zk.WorldACL(zk.PermRead|zk.PermCreate)...), -1)
@@ -447,7 +448,8 @@ func (l *lab) keeps(path string) (free func()) {
 	}
 }
 
-// The error of a set named its first member, whichever was kept. Then a Try of the same client was told of a stranger: its own node.
+// The error of a set named its first member, whichever node was still there. Then a Try of the same client took its own node for a
+// stranger's.
 func TestAReleaseOfASetThatTheServerRefusesNamesWhatIsStillThere(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Mutexes(4)
@@ -509,7 +511,7 @@ func TestLoseOnSuspectEndsTheSessionAtTheFirstDoubt(t *testing.T) {
 	})
 }
 
-// A session that holds nothing lasts through a doubt. One that is given something to hold in a doubt ends.
+// A session that holds nothing lasts while it is suspect. A suspect session ends when it is given something to hold.
 func TestLoseOnSuspectIsForSessionsThatHold(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })
@@ -530,7 +532,7 @@ func TestLoseOnSuspectIsForSessionsThatHold(t *testing.T) {
 	})
 }
 
-func TestASecondUnlockDeletesNoNodeOfAnother(t *testing.T) { // case 39: the numbers of a lock made anew begin again
+func TestASecondUnlockDeletesNoNodeOfAnother(t *testing.T) { // case 39: the numbers of a lock that is created again start from 0
 	for _, lost := range []bool{false, true} {
 		inLab(t, func(t *testing.T, l *lab) {
 			x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)

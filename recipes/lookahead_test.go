@@ -15,10 +15,10 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// What happens between a waiter's create and the watches that it sets behind it is not missed.
+// A waiter misses no change between its create and the watches that it sets after the create.
 func TestWhatHappensBeforeAWaiterLooksAheadIsNotMissed(t *testing.T) {
 	for name, c := range map[string]struct {
-		first  func(l *lab, line []string) // of the holder, the one behind it, and ours
+		first  func(l *lab, line []string) // line: the nodes of the holder, of the waiter behind it, and ours
 		leaves bool                        // and then both ahead of us go
 		fails  error
 	}{
@@ -35,7 +35,7 @@ func TestWhatHappensBeforeAWaiterLooksAheadIsNotMissed(t *testing.T) {
 		}, true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for range 20 { // who hears of several things at once takes one of them
+			for range 20 { // a waiter that hears of several things at once takes one of them
 				inLab(t, func(t *testing.T, l *lab) {
 					x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
 					second := l.Locking(l.Client("b").Mutex("/m"))
@@ -70,7 +70,7 @@ func TestWhatHappensBeforeAWaiterLooksAheadIsNotMissed(t *testing.T) {
 	}
 }
 
-// Servers send no event to who may not read the node, and those before 3.8.4 answer exists all the same.
+// Servers send no event to a client that may not read the node. Servers before 3.8.4 answer its exists all the same.
 func TestAPredecessorThatMayNotBeReadWakesItsSuccessor(t *testing.T) {
 	for name, hidden := range map[string]bool{"exists answers": false, "exists is refused": true} {
 		runInLab(t, name, func(t *testing.T, l *lab) {
@@ -103,9 +103,9 @@ func TestAPredecessorThatMayNotBeReadWakesItsSuccessor(t *testing.T) {
 	}
 }
 
-// The waiter hears that its node and then its predecessor's went, while its listing is on the way. That is answered by another
-// server, which is behind: there both still exist. What the first server said of the predecessor, and what the second says of our
-// node, make no turn.
+// The waiter hears that its node and then its predecessor's went, while its listing is on the way. Another server answers the listing; it
+// lags, and there both nodes still exist. The first server's news of the predecessor and the second server's news of our node together prove
+// no grant.
 func TestADepartureToldOnTheLastConnectionIsNoTurn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
@@ -118,7 +118,7 @@ func TestADepartureToldOnTheLastConnectionIsNoTurn(t *testing.T) {
 		id, line := l.SessionID(w), l.Queue("/m")
 		list := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "getChildren2" }), zktest.Hold)
 		l.Unlock(x)
-		<-list.Hit() // its scout has told it
+		<-list.Hit() // the deletion of the node ahead of its predecessor has woken it
 		behind.Lag()
 		require.NoError(t, l.Srv.Delete(line[2]))
 		require.NoError(t, l.Srv.Delete(line[1]))
@@ -152,7 +152,7 @@ func TestADepartureToldOnTheLastConnectionIsNoTurn(t *testing.T) {
 	})
 }
 
-// Somebody made a contender by hand, of a kind that can have children. Once it got one, who watched it listed again and again.
+// A person made a contender by hand, as a node that can have children. Once it got a child, its watchers listed again and again.
 func TestAContenderWithChildrenIsNotLookedAtForEver(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Mutex()
@@ -170,10 +170,10 @@ func TestAContenderWithChildrenIsNotLookedAtForEver(t *testing.T) {
 	})
 }
 
-// codeUnimplemented is a code of the protocol for which zktest has no name.
+// codeUnimplemented is a code of the protocol that has no name in zktest.
 const codeUnimplemented zktest.Code = -6
 
-// The one ahead of the predecessor leaves, and then the predecessor: the holder has not.
+// The contender ahead of the predecessor leaves, and then the predecessor. The holder stays.
 func TestWaitersThatLeaveInTheMiddleMakeNobodyTheFirst(t *testing.T) {
 	for name, pause := range map[string]time.Duration{"slowly": time.Second, "at once": 0} {
 		runInLab(t, name, func(t *testing.T, l *lab) {
@@ -204,7 +204,7 @@ func TestWaitersThatLeaveInTheMiddleMakeNobodyTheFirst(t *testing.T) {
 	}
 }
 
-// Whatever becomes of the request that sets the watches, the waiter is granted when its turn comes, and leaves nothing behind.
+// The waiter is granted when its turn comes, and leaves nothing behind, whatever becomes of the request that sets the watches.
 func TestALookAheadThatFailsCostsNobodyItsTurn(t *testing.T) {
 	for name, f := range map[string]zktest.Fault{
 		"cut before": zktest.CutBefore, "cut after": zktest.CutAfter,
@@ -244,8 +244,8 @@ func TestALookAheadThatFailsCostsNobodyItsTurn(t *testing.T) {
 	}
 }
 
-// The scout leaves, and while the waiter lists for that its predecessor leaves too. The listing shows another predecessor, the
-// holder; the departure was not its.
+// The contender ahead of the predecessor (the scout) leaves. While the waiter lists because of that, its predecessor leaves too. The listing
+// shows another predecessor, the holder, and the departure was not the holder's.
 func TestADepartureWhileTheWaiterListsIsNotTheHolders(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		x := l.Lock(l.Client("a").Mutex(l.Mutex()).Lock)
@@ -272,7 +272,7 @@ func TestADepartureWhileTheWaiterListsIsNotTheHolders(t *testing.T) {
 	})
 }
 
-// No event tells of a node that we may not read, ours included: its silence is no proof.
+// A server sends no event of a node that we may not read, not even of our own: the silence of its watch is no proof.
 func TestTheSilenceOfAnUnreadableNodeIsNoProof(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("c")

@@ -71,7 +71,7 @@ func TestAMemberIsEnteredAgainFromTheLeaseThatIsLeft(t *testing.T) {
 	})
 }
 
-// holdsPermits takes a set, and all permits of the semaphore, and returns how to give them back.
+// holdsPermits takes a set, and all permits of the semaphore, and returns a function that gives them back.
 func (l *lab) holdsPermits(c *recipes.Client, members ...recipes.Member) (release func()) {
 	l.T.Helper()
 	set := l.Lock(c.MultiLock(members...).Lock)
@@ -89,7 +89,7 @@ func TestASetExcludesWhatItsMembersExclude(t *testing.T) {
 		b := l.Client("b")
 		l.Refused(b.Mutex("/m").TryLock, recipes.ErrHeld)
 		l.Refused(b.RWMutex("/rw").TryLock, recipes.ErrHeld)
-		r := l.Lock(b.RWMutex("/rw").TryRLock) // the member reads only
+		r := l.Lock(b.RWMutex("/rw").TryRLock) // the set's member only reads
 		l.Unlock(r)
 		leader, ok, err := b.Election("/e").Leader(t.Context())
 		require.NoError(t, err)
@@ -107,13 +107,13 @@ func TestASetExcludesWhatItsMembersExclude(t *testing.T) {
 	})
 }
 
-// purse keeps the books of a test over many locks: how much of each is held, and how much there is.
+// purse has, for each lock of a test, how much of it is held and how much there is.
 type purse struct {
 	mu          sync.Mutex
 	held, limit map[string]int
 }
 
-// change takes what sets need, or gives it back.
+// change takes what a set needs, or gives it back, and checks the limits.
 func (p *purse) change(t *testing.T, need map[string]int, sign int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +123,7 @@ func (p *purse) change(t *testing.T, need map[string]int, sign int) {
 	}
 }
 
-// pick chooses some locks, and says what holding them takes.
+// pick chooses some locks, and returns how much of each the set needs.
 func pick(rnd *rand.Rand, c *recipes.Client) (members []recipes.Member, need map[string]int) {
 	need = map[string]int{}
 	for _, i := range rnd.Perm(5)[:1+rnd.IntN(4)] {
@@ -187,7 +187,7 @@ func TestOverlappingSetsOfAnyKindsNeverDeadlock(t *testing.T) { // case 50; sets
 	})
 }
 
-// A set that waits would take permits from Curator's clients that nobody holds, and could wait in a circle.
+// A waiting set would keep permits from Curator's clients although no caller holds them, and could wait in a circle.
 func TestASetTakesNoPermits(t *testing.T) {
 	_, takes := any(new(recipes.Semaphore)).(recipes.Member)
 	require.False(t, takes)
@@ -219,13 +219,13 @@ func TestGoroutinesOfOneClientKeepOneContenderInEachQueueOfASet(t *testing.T) {
 			}()
 		}
 		l.Settle()
-		last := l.Lock(multi(c, paths...).Lock) // a turn was not passed on
+		last := l.Lock(multi(c, paths...).Lock) // waits for ever if a turn was not passed on
 		l.Unlock(last)
 		l.vacant(paths...)
 	})
 }
 
-func TestASetDoesNotUseAPlaceItInherits(t *testing.T) { // it is of another transaction: the order of sets would break
+func TestASetDoesNotUseAPlaceItInherits(t *testing.T) { // another transaction created the place: the order of sets would break
 	inLab(t, func(t *testing.T, l *lab) {
 		paths := l.Mutexes(2)
 		c := l.Client("a")
@@ -264,7 +264,7 @@ func TestASetThatCannotBeIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	})
 }
 
-// A set took the turn for one member and waited for the other, whose holder wanted the first: both waited for good.
+// A set took the turn for one member and waited for the other. The other's holder wanted the first, so both waited for good.
 func TestASetKeepsNoTurnFromAHolderThatItWaitsFor(t *testing.T) {
 	for _, keyed := range []bool{false, true} {
 		runInLab(t, fmt.Sprintf("keyed %v", keyed), func(t *testing.T, l *lab) {
@@ -294,8 +294,8 @@ func TestASetKeepsNoTurnFromAHolderThatItWaitsFor(t *testing.T) {
 	}
 }
 
-// Goroutines of one client take locks and sets of them, and further locks while they hold some, in the order of the paths. No such
-// program waits in a circle by itself; sets that kept turns while they waited for others made it do so.
+// Goroutines of one client take sets of locks, or single locks one after another while they hold the earlier ones, always in the reverse
+// order of the paths. Such a program does not wait in a circle by itself. It did when sets kept turns while they waited for others.
 func TestNestedCallsAndSetsOfOneClientComeToAnEnd(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		seed := rapid.Uint64().Draw(r, "seed")
@@ -361,7 +361,7 @@ func TestNestedCallsAndSetsOfOneClientComeToAnEnd(t *testing.T) {
 }
 
 func TestASetIsGivenUpWhenSomethingHappensToAMemberItHasAlready(t *testing.T) {
-	// The member is granted, the set still waits for another: nobody sleeps on the queue of the first.
+	// One member is granted, and the set still waits for another: no goroutine waits at the queue of the first.
 	for name, c := range map[string]struct {
 		do   func(l *lab)
 		want error
