@@ -205,7 +205,7 @@ func queues(b *testing.B, create func(string) error, root string) {
 }
 
 // BenchmarkMemory measures the memory (heap and stacks) and the goroutines that this process needs for a held lock, and for a waiter. Each
-// lock has one waiter, whose goroutine is the one that waits. The server, Apache ZooKeeper, is a process of its own.
+// lock has one waiter, which needs the goroutine of the waiting caller. The server, Apache ZooKeeper, is a process of its own.
 //
 //	go test -run '^$' -bench Memory -benchtime 1x ./recipes
 func BenchmarkMemory(b *testing.B) {

@@ -206,8 +206,8 @@ func TestACutBehindEveryByteIsInvisibleToCallers(t *testing.T) {
 	t.Logf("in %v", time.Since(start).Round(time.Millisecond))
 }
 
-// While the client searches for the outcome that a cut left unknown, its connection is cut up to four times more, after bytes that the
-// seed decides.
+// While the client searches for the outcome that a cut left unknown, its connection is cut up to four times more. The seed decides after
+// which bytes.
 func TestCutsInTheMiddleOfCuringACutLeaveNothing(t *testing.T) {
 	effort.Proof(t)
 	rounds := effort.Of(150, 8)
@@ -326,7 +326,7 @@ func (s *stage) drawing(f taking) func(what string) *recipes.Lease {
 	}
 }
 
-// permitted checks a grant of permits: they exist, and the leases that have not ended have no more permits than the limit.
+// permitted checks a grant of permits: they exist, and the permits of all leases that have not ended are within the limit.
 func (s *stage) permitted(x *recipes.Lease) *recipes.Lease {
 	s.T.Helper()
 	believed := []*recipes.Lease{x}

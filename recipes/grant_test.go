@@ -91,7 +91,7 @@ func TestALeaseEndsWithItsSession(t *testing.T) { // etcd #10811, consul #2332; 
 	})
 }
 
-// losses has the ways in which an owner can lose its node without a request of its own.
+// losses has the ways to take a node away from its owner.
 func (l *lab) losses() map[string]func(node string) {
 	return map[string]func(node string){
 		"deleted":   func(node string) { require.NoError(l.T, l.Srv.Delete(node)) },

@@ -142,8 +142,8 @@ func TestASeededDoubleGrantIsFoundInRecordedHistories(t *testing.T) {
 	t.Logf("%d forged grants in %d histories found", forged, seeds)
 }
 
-// forge puts a second exclusive grant into the time in which another grant is certainly held: after its return, and before anything that
-// could have ended it.
+// forge adds a second exclusive grant while another grant is certainly held: after the return of that grant, and before anything that could
+// have ended it.
 func forge(rnd *rand.Rand, recipe simRecipe, history []event) []event {
 	var grants []event
 	for _, e := range history {
@@ -179,8 +179,8 @@ func forge(rnd *rand.Rand, recipe simRecipe, history []event) []event {
 	return append(broken, second)
 }
 
-// These are the models of the recipes, for porcupine. A model accepts a history if and only if some order of its operations is consistent
-// with real time and lets each operation do what the recipe promises.
+// These are the models of the recipes, for porcupine. A model accepts a history if and only if its operations can be ordered, consistently
+// with real time, so that each does what the recipe promises.
 
 type operation string
 
@@ -250,7 +250,7 @@ func stepMutex(m mutexState, e event) []any {
 }
 
 // stepElection is a mutex that also says who leads. While a candidate leads, callers see that candidate. While no candidate has been told
-// that it leads, callers may see none, or the next leader, which is the first in the queue and does not know yet.
+// that it leads, callers may see none, or the next leader. That one is the first in the queue and does not know yet.
 func stepElection(m mutexState, e event) []any {
 	if e.op != opSee {
 		return stepMutex(m, e)

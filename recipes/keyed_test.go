@@ -530,7 +530,7 @@ func TestAQuotaIsReportedAsOne(t *testing.T) {
 }
 
 // A family that was destroyed and declared again begins with a version that the former one had too. A transaction that knew the former
-// declaration made the node of a key where no other client looks for it, and the key was granted there.
+// declaration made the node of a key where no other client looks for it. The key was granted there.
 func TestNoKeyIsGrantedByTheDeclarationOfADestroyedFamily(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		runInLab(t, fmt.Sprint("cut ", cut), func(t *testing.T, l *lab) {

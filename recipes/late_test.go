@@ -144,8 +144,8 @@ func TestADowngradeThatMayStillBeExecutedEndsTheLease(t *testing.T) {
 	require.Positive(t, doubtful, "no call ended between two tries")
 }
 
-// A closed client stayed in memory for up to an hour if one of its creates had been lost: a timer was waiting to look for the node that a
-// slow server might have made.
+// A closed client stayed in memory for up to an hour if one of its creates had been lost. A timer was to look for the node that a slow
+// server might have made.
 func TestNothingLooksForALateCreateOnceTheClientIsClosed(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Mutex()
@@ -180,8 +180,8 @@ func (l *lab) movedTo(r *zktest.Replica, moved *atomic.Bool) func(*recipes.Confi
 	}
 }
 
-// createLostOn warms a mutex up, and loses the reply to its next create. The client then connects to a replica, to which the function wrong
-// has done something.
+// createLostOn warms a mutex up, and loses the reply to its next create. The client then connects to a replica that the function wrong has
+// impaired.
 func (l *lab) createLostOn(wrong func(*zktest.Replica)) (*recipes.Client, *recipes.Mutex, *atomic.Bool, *zktest.Injection) {
 	r, moved := l.Srv.Replica(), new(atomic.Bool)
 	c := l.Client("a", l.movedTo(r, moved))
@@ -206,7 +206,7 @@ func TestASearchOnAServerThatLagsFindsTheNode(t *testing.T) { // case 2: a follo
 	})
 }
 
-// A leader that was cut off answers a sync by itself: the client took the node for absent, and queued behind it with a second one.
+// A leader that was cut off answers a sync by itself. So the client took the node for absent, and queued behind it with a second one.
 func TestASearchOnALeaderThatWasCutOffFindsTheNode(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c, m, moved, lost := l.createLostOn((*zktest.Replica).CutOff)

@@ -194,7 +194,7 @@ func TestAReleaseAfterAStopTellsTheLoss(t *testing.T) {
 }
 
 // A write was under way when the lock was given to the next goroutine, or its reply was lost. It was applied after its lease had been given
-// back, under the next one, because both held the same node.
+// back, under the lease of the next holder, because both held the same node.
 func TestAGuardedWriteIsNotAppliedUnderTheNextLocalHolder(t *testing.T) {
 	faults := map[string]struct {
 		fault zktest.Fault

@@ -272,7 +272,7 @@ func TestADepartureWhileTheWaiterListsIsNotTheHolders(t *testing.T) {
 	})
 }
 
-// A server sends no event of a node that we may not read, not even of our own: the silence of its watch is no proof.
+// A server sends no event of a node that we may not read, not even of our own. So the silence of its watch is no proof.
 func TestTheSilenceOfAnUnreadableNodeIsNoProof(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("c")

@@ -294,8 +294,8 @@ func TestASetKeepsNoTurnFromAHolderThatItWaitsFor(t *testing.T) {
 	}
 }
 
-// Goroutines of one client take sets of locks, or single locks one after another while they hold the earlier ones, always in the reverse
-// order of the paths. Such a program does not wait in a circle by itself. It did when sets kept turns while they waited for others.
+// Goroutines of one client take sets of locks, or nest single locks in the reverse order of the paths. Such a program does not wait in a
+// circle by itself. It did when sets kept turns while they waited for others.
 func TestNestedCallsAndSetsOfOneClientComeToAnEnd(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		seed := rapid.Uint64().Draw(r, "seed")
@@ -326,7 +326,7 @@ func TestNestedCallsAndSetsOfOneClientComeToAnEnd(t *testing.T) {
 							stop()
 							continue
 						}
-						// Downwards: the reverse of the order in which sets took their turns.
+						// Downwards: sets took their turns in the opposite order.
 						var leases []*recipes.Lease
 						inner := ctx
 						for i := len(paths) - 1; i >= 0; i-- {
