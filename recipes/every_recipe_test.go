@@ -321,8 +321,8 @@ func TestMorePermitsThanAreHeldAreNotEntered(t *testing.T) {
 	})
 }
 
-// A proxy or a server loses one frame of a connection that lives on. A contender whose listing was lost waited for ever, with no contender
-// ahead.
+// A proxy or a server loses one frame of a connection that lives on. The first contender in the queue waited for ever if its listing was
+// lost.
 func TestAReplyLostAloneIsMissedWithinTwoTimeouts(t *testing.T) {
 	for name, lose := range map[string]zktest.Fault{"request": zktest.DropRequest, "reply": zktest.LoseReply} {
 		t.Run(name, func(t *testing.T) {

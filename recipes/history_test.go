@@ -250,7 +250,7 @@ func stepMutex(m mutexState, e event) []any {
 }
 
 // stepElection is a mutex that also says who leads. While a candidate leads, callers see that candidate. While no candidate has been told
-// that it leads, callers may see none, or the next leader. That one is the first in the queue and does not know yet.
+// that it leads, callers may see none, or the first in the queue, which leads next and does not know yet.
 func stepElection(m mutexState, e event) []any {
 	if e.op != opSee {
 		return stepMutex(m, e)
