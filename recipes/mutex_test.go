@@ -19,8 +19,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// Each waiter of a short queue has looked ahead by the time that it is next, so it hears of its turn and asks for nothing. A holder
-// that stays as long as a listing takes is enough for that. In a long queue the mark of the holder says the same.
+// In a short queue each waiter has looked ahead before it is next. So the event alone tells it that its turn has come, and it sends no
+// request. It is enough if the holder stays as long as a listing takes. In a long queue the holder's mark replaces the look ahead.
 func TestAHandOffTakesNoRoundTripAndConstantBytes(t *testing.T) {
 	for name, c := range map[string]struct {
 		crowd int
@@ -39,7 +39,7 @@ func TestAHandOffTakesNoRoundTripAndConstantBytes(t *testing.T) {
 				time.Sleep(c.held)
 				l.Srv.ResetCounts()
 				l.Unlock(holder)
-				released := time.Now() // the delete was committed one way ago
+				released := time.Now() // the server committed the delete oneWay ago
 				r := l.Granted(w)
 				require.Zero(t, r.At.Sub(released), "waiter %d: the event arrives as the holder's reply does", i)
 				require.Greater(t, r.V.Token(), holder.Token())
@@ -62,7 +62,7 @@ func TestAHandOffTakesNoRoundTripAndConstantBytes(t *testing.T) {
 func TestGoroutinesOfAClientHandALockOverInOneTransactionWithOneContender(t *testing.T) { // case 21: g goroutines, one znode
 	for name, give := range map[string]func(*lab, *recipes.Lease){
 		"Unlock": func(l *lab, x *recipes.Lease) { l.Unlock(x) },
-		"Unlock, by a caller that has had enough": func(l *lab, x *recipes.Lease) { // of a request that was cancelled, say
+		"Unlock, by a caller that has had enough": func(l *lab, x *recipes.Lease) { // for example, its request was cancelled
 			ended, cancel := context.WithCancel(l.T.Context())
 			cancel()
 			require.ErrorIs(l.T, x.Unlock(ended), recipes.ErrReleasePending)
@@ -153,7 +153,7 @@ func TestDoGivesBackAfterItsFunctionAndJoinsTheLoss(t *testing.T) { // case 57: 
 	})
 }
 
-// A caller that gives up at the moment at which a place is made for it is told so, as ever, and does not keep it.
+// A caller may give up at the moment when a place is created for it. It still gets the error of its context, and does not keep the place.
 func TestAPlaceIsNotKeptByACallerThatHasLeft(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
@@ -173,10 +173,10 @@ func TestAPlaceIsNotKeptByACallerThatHasLeft(t *testing.T) {
 	})
 }
 
-// A lock that one client takes again and again, with nobody or hardly anybody else.
+// The next tests are about a lock that one client takes again and again, with few rivals or none.
 
-// Servers tell nothing to a client that may not read the queue any more, so it does not hear that the queue was deleted and
-// created again, with a rival in it. A grant rests on a listing, which it does not get.
+// A client that may no longer read the queue gets no events of it. So it does not learn that the queue was deleted and created again, with
+// a rival in it. A grant rests on a listing, and the servers refuse the listing.
 func TestAQueueThatWasMadeAgainUnheardGrantsNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
@@ -196,7 +196,8 @@ func TestAQueueThatWasMadeAgainUnheardGrantsNothing(t *testing.T) {
 	})
 }
 
-// Whatever becomes of a request or its reply, and of the queue while there is no connection, two never believe to hold.
+// A request, or its reply, is lost with the connection. While there is no connection, a rival may come, or the queue may be deleted and
+// created again. Two callers never believe at the same time that they hold the lock.
 func TestTwoNeverHoldALockWhenARequestOrReplyIsLost(t *testing.T) {
 	type upheaval func(l *lab, b *recipes.Mutex) <-chan result[*recipes.Lease]
 	queued := func(l *lab, b *recipes.Mutex) <-chan result[*recipes.Lease] { return l.Locking(b) }
@@ -227,7 +228,7 @@ func TestTwoNeverHoldALockWhenARequestOrReplyIsLost(t *testing.T) {
 					rule := l.Srv.Inject(zktest.Once(l.By(c, op)), f)
 					released := make(chan struct{})
 					go func() {
-						_ = x.Unlock(context.Background()) // of a node that may have gone with its queue
+						_ = x.Unlock(context.Background()) // the node may have gone with its queue
 						close(released)
 					}()
 					if op == "create" {
@@ -249,7 +250,7 @@ func TestTwoNeverHoldALockWhenARequestOrReplyIsLost(t *testing.T) {
 	}
 }
 
-// alternate requires that all are granted, or told that they lost their place, and one at a time.
+// alternate requires that each call is granted, or learns by a Retryable error that it lost its place. Two grants may not overlap.
 func (l *lab) alternate(all []<-chan result[*recipes.Lease]) {
 	l.T.Helper()
 	over := make(chan struct{})
@@ -286,13 +287,13 @@ func (l *lab) alternate(all []<-chan result[*recipes.Lease]) {
 	l.Settle()
 }
 
-// What a cycle of lock and unlock costs the servers where eight clients want the same all the time, a millisecond away. A wait
-// of more than a moment costs two reads more, and an event: see waiter.brief.
+// A cycle is a lock and its unlock. Eight clients, a millisecond away from the servers, want the same lock all the time. The budgets are
+// what a cycle costs the servers. A wait of more than a moment costs two more reads and an event: see waiter.Next.
 func TestRequestBudgetsOfAContendedCycle(t *testing.T) {
 	for name, b := range map[string]struct{ requests, events float64 }{
-		"mutex":     {5, 3}, // the third event is of who looks ahead
+		"mutex":     {5, 3}, // the third event goes to the waiter that looks ahead
 		"writer":    {6, 2},
-		"reader":    {6, 2}, // half of them; the others write
+		"reader":    {6, 2}, // half of the clients read, the others write
 		"election":  {6, 2},
 		"semaphore": {11, 2.5},
 	} {
@@ -336,8 +337,8 @@ func TestRequestBudgetsOfAContendedCycle(t *testing.T) {
 	}
 }
 
-// Who looks at a lock wants to know since when it is held, and not since when its holder waited. The mark that says so comes
-// behind the grant, and never in the way of a request to step back.
+// A report on a lock says since when its holder holds, and not since when it waited. The holder writes the mark that says so after the
+// grant. The mark never overwrites a revocation.
 func TestAHolderThatWaitedSaysSoonSinceWhenItHolds(t *testing.T) {
 	for name, asked := range map[string]bool{"left alone": false, "asked back at once": true} {
 		runInLab(t, name, func(t *testing.T, l *lab) {
@@ -363,7 +364,7 @@ func TestAHolderThatWaitedSaysSoonSinceWhenItHolds(t *testing.T) {
 	}
 }
 
-// A permit that waited beyond the number it was created under is granted when that is raised: it was shown as one that waits.
+// A permit is created beyond the limit, waits, and is granted when the limit is raised. A report showed it as a waiter even then.
 func TestAPermitThatWaitedSaysThatItIsHeld(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(1)
@@ -372,13 +373,13 @@ func TestAPermitThatWaitedSaysThatItIsHeld(t *testing.T) {
 		take := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.Hold)
 		l.Unlock(x)
 		<-take.Hit()
-		other := l.Foreign("/s/leases", "_c_x-lease-0000000001", "") // before the waiter's own, without a place at the gate
+		other := l.Foreign("/s/leases", "_c_x-lease-0000000001", "") // created before the waiter's own permit, without a place at the gate
 		take.Release()
 		notYet(t, w, "there is one permit")
 		l.Settle()
 		l.Semaphore(2)
 		r := l.Got(w)
-		l.Semaphore(1) // takes nothing from who holds
+		l.Semaphore(1) // the holders keep their permits
 		in := l.look(l.Client("who"), "/s")
 		require.Len(t, in.Holders, 2)
 		require.Empty(t, in.Waiters)
@@ -407,7 +408,7 @@ func TestTenThousandWaitersOneReleaseOneWakeUp(t *testing.T) { // failure matrix
 					})
 				}()
 			}
-			l.Settle() // the next session comes later
+			l.Settle() // so that the next session queues later
 		}
 		require.Len(t, l.Children("/m"), 1+sessions, "one place a session, however many wait there")
 		l.Srv.ResetCounts()

@@ -23,17 +23,17 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// tallied is a client with a tally, of which nothing may be left when the client is closed.
+// tallied makes a client with a tally. The tally must be at rest when the client is closed.
 func (l *lab) tallied(change ...func(*recipes.Config)) (*recipes.Client, *tally) {
 	b := newTally()
-	l.T.Cleanup(func() { // after the client's own
+	l.T.Cleanup(func() { // runs after the cleanup that closes the client
 		synctest.Wait()
 		assert.Empty(l.T, b.atRest())
 	})
 	return l.Client("tallied", append(change, func(cfg *recipes.Config) { cfg.Observer = b.Observe })...), b
 }
 
-// are requires that the gauges tell the truth, when everything rests.
+// are waits until the network is quiet. Then the gauges must show these numbers, and no event may have been wrong.
 func (b *tally) are(l *lab, path string, leases, waiting int) {
 	l.T.Helper()
 	l.Settle()
@@ -45,7 +45,8 @@ func (b *tally) are(l *lab, path string, leases, waiting int) {
 
 type traceKey struct{}
 
-// Every recipe through every end, with gauges that are made of the events alone compared at every quiet moment.
+// Each recipe goes through every end of a call and of a lease. At each quiet moment the gauges, which are made from the events alone, must
+// be right.
 func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c, b := l.tallied()
@@ -61,7 +62,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 		}
 		x := granted()
 		l.Unlock(x)
-		x = granted() // knows the declaration
+		x = granted() // the client knows the declaration now
 		require.Equal(t, 2*oneWay, b.latest(recipes.EventAcquired).Wait)
 		held := time.Since(b.latest(recipes.EventAcquired).Time)
 		l.Unlock(x)
@@ -69,32 +70,32 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 		require.Equal(t, x.Token(), b.latest(recipes.EventReleased).Token)
 		require.Equal(t, held, b.latest(recipes.EventReleased).Held)
 
-		x = granted() // asked back
+		x = granted() // revoked
 		require.NoError(t, l.Client("admin").Revoke(t.Context(), x.Node()))
 		<-ended(x)
 		b.are(l, way.Path, 1, 0)
 		l.Unlock(x)
 		b.are(l, way.Path, 0, 0)
 
-		x = granted() // deleted
+		x = granted() // its node is deleted
 		require.NoError(t, l.Srv.Delete(x.Node()))
 		<-ended(x)
 		b.are(l, way.Path, 0, 0)
 		require.Equal(t, x.Node(), b.latest(recipes.EventLost).Node)
 
-		x = granted() // in doubt, twice, and then expired
+		x = granted() // its session is in doubt twice, and then expires
 		for range 2 {
 			l.Srv.Disconnect(l.SessionID(c))
 			b.are(l, way.Path, 1, 0)
 			time.Sleep(10 * time.Second)
 		}
 		require.Positive(t, b.count(recipes.EventHeartbeat))
-		require.Equal(t, 2*oneWay, b.latest(recipes.EventHeartbeat).Wait) // now: the end of the session may fail one that is under way
+		require.Equal(t, 2*oneWay, b.latest(recipes.EventHeartbeat).Wait) // now: the session's end may fail a heartbeat that is under way
 		l.Srv.Expire(l.SessionID(c))
 		<-ended(x)
 		b.are(l, way.Path, 0, 0)
 
-		l.SessionID(c) // the next one: who waits for it waits for no lock
+		l.SessionID(c) // the next session: a wait for it is no wait for a lock
 		holder := l.Lock(way.Block(l.Client("holder")))
 		for why, result := range map[error]string{context.DeadlineExceeded: "timeout", errors.New("enough"): "cancelled"} {
 			bounded, cancel := context.WithCancelCause(ctx)
@@ -120,7 +121,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 		l.redeclare(way, unbounded, active)
 		l.Settle()
 
-		// From one goroutine to the next, and then the client is closed under one that holds and one that waits.
+		// The lock goes from one goroutine to the next. Then the client is closed while it holds the lock.
 		first, second := l.Waiting(take), l.Waiting(take)
 		b.are(l, way.Path, 0, 2)
 		l.Unlock(holder)
@@ -142,7 +143,7 @@ func TestEventsTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 	})
 }
 
-// Who is ahead can be asked, by a callback too.
+// A callback too can ask who is ahead: it calls Identify of the event's HeldError.
 func TestQueuedSaysWhoIsAhead(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		x := l.Lock(l.Client("the holder").Mutex(l.Mutex()).Lock)
@@ -175,7 +176,7 @@ func TestWithoutAnObserverNothingIsAllocatedForOne(t *testing.T) {
 	})
 }
 
-// The other recipes have no downgrades, no entering again, no tries, no goroutines that follow each other, and no sets.
+// Some ends exist only for some recipes: a downgrade, entering again, a try, a hand-over between goroutines, and those of a set.
 func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
@@ -231,7 +232,7 @@ func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 		l.Unlock(r2)
 		b.are(l, "/rw", 0, 0)
 
-		other := l.Client("holder") // every try is refused once, and a call that cannot be
+		other := l.Client("holder") // each try has one refusal, and so has a call that can never be granted
 		release := l.holdsPermits(other, other.Mutex("/m"), other.RWMutex("/rw"), other.Election("/e"))
 		calls := tries(c)
 		calls["no permit"] = permits(c.Semaphore("/s"), 0)
@@ -256,14 +257,14 @@ func TestEventsTellTheTruthAtTheEndsOfOneRecipe(t *testing.T) {
 	})
 }
 
-// tally is an Observer that knows nothing but the events: it keeps gauges, and notes what no sequence of events may hold.
+// tally is an Observer that makes its gauges from the events alone. It notes every event that is wrong after the events before it.
 type tally struct {
 	mu       sync.Mutex                // heartbeats come at any time
 	open     map[uint64]*recipes.Event // calls that wait and leases that are held, with their last event
 	over     map[uint64]bool           // calls that were refused, and leases that ended
-	doubted  map[any]bool              // calls, and sessions
-	sessions map[int64]bool            // false: lost
-	told     map[recipes.EventType]int // how often
+	doubted  map[any]bool              // sessions in doubt
+	sessions map[int64]bool            // false once the session is lost
+	told     map[recipes.EventType]int // how often each type came
 	last     map[recipes.EventType]recipes.Event
 	wrong    []string
 }
@@ -273,7 +274,7 @@ func newTally() *tally {
 		sessions: map[int64]bool{}, told: map[recipes.EventType]int{}, last: map[recipes.EventType]recipes.Event{}}
 }
 
-// Observe is for Config.Observer.
+// Observe is a Config.Observer.
 func (b *tally) Observe(e recipes.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -297,14 +298,14 @@ func (b *tally) Observe(e recipes.Event) {
 	b.last[e.Type], b.last[""] = e, e
 }
 
-// ofCall says what is wrong with an event of a call, or of its lease.
+// ofCall returns what is wrong with an event of a call, or of its lease.
 func (b *tally) ofCall(e recipes.Event) string {
 	was := b.open[e.Call]
 	holds := was != nil && was.Type != recipes.EventQueued
 	switch {
 	case b.over[e.Call]:
 		return "the call has come to its end"
-	case was != nil && (was.Context != e.Context || len(was.Locks) != len(e.Locks)), // who waits may follow a lock to another path:
+	case was != nil && (was.Context != e.Context || len(was.Locks) != len(e.Locks)), // a waiter may follow a lock to another path:
 		holds && (was.Path != e.Path || !reflect.DeepEqual(was.Locks, e.Locks)):
 		return "it was another call's"
 	case len(e.Locks) == 0 || slices.ContainsFunc(e.Locks, func(l recipes.EventLock) bool {
@@ -335,7 +336,7 @@ func (b *tally) ofCall(e recipes.Event) string {
 	return ""
 }
 
-// ofSession says what is wrong with an event of a session.
+// ofSession returns what is wrong with an event of a session.
 func (b *tally) ofSession(e recipes.Event) string {
 	live, known := b.sessions[e.Session]
 	opened, doubt := e.Type == session.EventOpened, e.Type == session.EventSuspected
@@ -357,7 +358,7 @@ func (b *tally) ofSession(e recipes.Event) string {
 	return ""
 }
 
-// gauges are how many leases of the lock at path there are, and how many calls that wait.
+// gauges returns how many leases of the lock at path are held, and how many calls wait for it.
 func (b *tally) gauges(path string) (leases, waiting int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -374,7 +375,7 @@ func (b *tally) gauges(path string) (leases, waiting int) {
 	return leases, waiting
 }
 
-// atRest is what is wrong when the client is closed and no call is under way.
+// atRest returns what is wrong once the client is closed and no call is under way.
 func (b *tally) atRest() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,13 +27,13 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// inside runs f as net/http runs a handler: what panics in it is nobody's concern.
+// inside runs f as net/http runs a handler: it recovers a panic of f.
 func inside(f func()) {
 	defer func() { _ = recover() }()
 	f()
 }
 
-// throughEveryEvent lets c refuse, wait, hold, release, and lose what it holds.
+// throughEveryEvent takes c through a refusal, a wait, a grant, a release, and the loss of a lease.
 func (l *lab) throughEveryEvent(c *recipes.Client, way harness.Way) {
 	t := l.T
 	t.Helper()
@@ -71,7 +71,7 @@ func (l *lab) throughEveryEvent(c *recipes.Client, way harness.Way) {
 	l.grantedSoon(way, "after the loss")
 }
 
-// grantedSoon requires that another client is granted the lock, whatever is in the way, within two seconds.
+// grantedSoon requires that another client is granted the lock within two seconds: as way takes it, and as way blocks it.
 func (l *lab) grantedSoon(way harness.Way, when string) {
 	l.T.Helper()
 	for _, take := range []taking{way.Take(l.Client("next")), way.Block(l.Client("next"))} {
@@ -81,7 +81,7 @@ func (l *lab) grantedSoon(way harness.Way, when string) {
 	}
 }
 
-// within runs f, which must come to an end in that (fake) time.
+// within runs f, which must return within the (fake) time most.
 func within[T any](t *testing.T, most time.Duration, f func() T) T {
 	t.Helper()
 	done := make(chan T, 1)
@@ -119,7 +119,7 @@ func TestEveryErrorHasItsResult(t *testing.T) {
 	}
 }
 
-// The list of results in the documentation of the metrics lacked one: its reader took an outage for another error.
+// The documentation of the metrics lacked one of the results, so its readers took an outage for another error.
 func TestTheMetricsNameEveryResult(t *testing.T) {
 	source := must(os.ReadFile("observe.go"))(t)
 	results := regexp.MustCompile(`(?m)^\tresult\w+ += "(\w+)"`).FindAllStringSubmatch(string(source), -1)
@@ -132,8 +132,8 @@ func TestTheMetricsNameEveryResult(t *testing.T) {
 	}
 }
 
-// A panic in a callback, recovered by the caller of Lock, left the turn and the contender behind: nobody was granted the lock
-// any more, and Close waited for ever. A callback that did not return kept the lock from everybody.
+// A callback panicked, and the caller of Lock recovered. The turn and the contender stayed behind, so no caller was granted the lock any
+// more, and Close waited for ever. A callback that did not return kept the lock from all callers.
 func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
 	for name, harm := range map[string]func(c *recipes.Client, path string, over <-chan struct{}){
 		"panics":             func(*recipes.Client, string, <-chan struct{}) { panic("a bug in metrics code") },
@@ -176,7 +176,7 @@ func TestACallbackCannotDamageALockWhateverItDoes(t *testing.T) {
 	}
 }
 
-// A client that lost ZooKeeper logged 12 lines a minute and none when it was back.
+// A client that had lost ZooKeeper logged 12 lines a minute, and none when ZooKeeper was back.
 func TestTheLogSaysOnceThatZooKeeperIsAwayAndOnceThatItIsBack(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		var out bytes.Buffer
@@ -252,14 +252,14 @@ func (h handler) Handle(_ context.Context, line slog.Record) error {
 func (h handler) WithAttrs([]slog.Attr) slog.Handler { return h }
 func (h handler) WithGroup(string) slog.Handler      { return h }
 
-// user is an Observer and a log handler that use their client each time they are called.
+// user is an Observer and a log handler. Both use their client at each call.
 type user struct {
 	client atomic.Pointer[recipes.Client] // nil while it is being dialled
 	mu     sync.Mutex
 	seen   map[string]int
 }
 
-// use does what needs the client's own locks, its session and a lock of its own.
+// use makes calls that need the client's mutexes, its session, and the lock /aside.
 func (u *user) use(what string) {
 	u.mu.Lock()
 	u.seen[what]++
@@ -284,13 +284,13 @@ func (u *user) saw(what recipes.EventType) bool {
 }
 
 func (u *user) Observe(e recipes.Event) {
-	if e.Path != "/aside" { // else each event makes two more
+	if e.Path != "/aside" { // otherwise each event would cause two more
 		u.use(string(e.Type))
 	}
 }
 
-// A loss that Client.Session finds called the log handler under the client's mutex. One that a server tells called it on the
-// goroutine that reads from the server, for whose end the next session waits.
+// When Client.Session found the loss, it called the log handler under the client's mutex. When a server reported the loss, the handler ran
+// on the goroutine that reads from the server. The next session waits for the end of that goroutine.
 func TestCallbacksUseTheClientFromEveryEvent(t *testing.T) {
 	for name, lose := range map[string]func(l *lab, c *recipes.Client, asleep *atomic.Int64){
 		"Session finds the loss": func(l *lab, c *recipes.Client, asleep *atomic.Int64) {

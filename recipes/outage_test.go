@@ -79,7 +79,7 @@ func TestATryWhileDisconnectedAnswersAtOnce(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
 		c, seen := l.tallied()
-		for _, try := range tries(c) { // knows the declarations
+		for _, try := range tries(c) { // c knows the declarations now
 			l.Unlock(l.Lock(try))
 		}
 		l.goes()
@@ -133,7 +133,7 @@ func TestATryOutlivesAShortInterruptionAndNoLongerOne(t *testing.T) {
 	}
 }
 
-// What an attempt to connect has found is no reason to refuse a Try that comes when it is long over.
+// A failed attempt to connect is no reason to refuse a Try that comes long after the attempt.
 func TestATryAfterAnOutageThatAnotherHasMetWaitsForAConnection(t *testing.T) {
 	forEveryTry(t, func(t *testing.T, l *lab, way harness.Way) {
 		c := l.Client("a", func(cfg *recipes.Config) { cfg.ConnectTimeout = sixth / 4 })
@@ -199,7 +199,7 @@ func TestATryBehindAGoroutineThatCannotAskEitherIsNotRefusedAsHeld(t *testing.T)
 }
 
 func TestAClientWhoseSessionIsOverTriesAgainWhenItIsAsked(t *testing.T) {
-	inLab(t, func(t *testing.T, l *lab) { // nothing was asked of it since, so it has not dialled
+	inLab(t, func(t *testing.T, l *lab) { // no call came since, so the client has not dialled
 		c := l.Client("a")
 		l.warm(c.Mutex(l.Mutex()).Lock)
 		l.goes()
@@ -288,8 +288,8 @@ func TestMaxReleaseBoundsTheRelease(t *testing.T) {
 	})
 }
 
-// unreadable declares /m so that its contenders may not be read by those who make them, and takes another lock, on
-// which the session's heartbeats can be made.
+// unreadable declares /m so that clients may not read the contenders that they create there. It also takes another lock, so that the
+// session can make its heartbeats on the node of that lock.
 func (l *lab) unreadable(c *recipes.Client) (beats *recipes.Lease) {
 	l.T.Helper()
 	l.Declare("/m", kind.Mutex.New(), func(p *kind.Payload) {
@@ -300,7 +300,7 @@ func (l *lab) unreadable(c *recipes.Client) (beats *recipes.Lease) {
 	return beats
 }
 
-// A look that meets the end of its connection is made again, and a server that sheds it has not said that the node is gone.
+// A look is made again if its connection ends. A server that sheds a look has not said that the node is gone.
 func TestALeaseWhoseNodeMayNotBeReadOutlivesLooksThatFail(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{"cut": zktest.CutBefore, "shed": zktest.Fail(zktest.CodeThrottled)} {
 		runInLab(t, name, func(t *testing.T, l *lab) {
@@ -335,9 +335,9 @@ func TestADeletedNodeThatMayNotBeReadEndsItsLease(t *testing.T) {
 	})
 }
 
-// flapping cuts the k-th reply of each connection of the client, the answer to the connect request being the 0th, and
-// the connection with it, n times in a row. What the client sends at this very instant is answered first: else it
-// could be counted and cut on the connection that the scene breaks next.
+// flapping loses the k-th reply of each connection of the client, and cuts the connection, n times in a row. Reply 0 is the answer to the
+// connect request. First the server answers what the client sends at this instant. Otherwise that could be counted and cut on the
+// connection that the scene breaks next.
 func (l *lab) flapping(c *recipes.Client, k, n int) *zktest.Injection {
 	synctest.Wait()
 	id, asked, cuts := l.SessionID(c), 0, 0
@@ -356,8 +356,8 @@ func (l *lab) flapping(c *recipes.Client, k, n int) *zktest.Injection {
 	}, zktest.DropReply)
 }
 
-// Half a session timeout passes from the last committed write to the end of a lease, a third of one from the first
-// heartbeat that fails: what we do meanwhile must not be to sleep. Each session timeout, reply and number of cuts in a row is tried.
+// A lease ends half a session timeout after its last committed write, and a third of one after its first failed heartbeat. The client must
+// not sleep through that time. The test tries each session timeout, each reply, and each number of cuts in a row.
 func TestALockOutlivesEightCutsInARow(t *testing.T) {
 	for what, scene := range map[string]func(t *testing.T, l *lab, c *recipes.Client, k, n int){
 		"a lease": func(t *testing.T, l *lab, c *recipes.Client, k, n int) {
@@ -365,7 +365,7 @@ func TestALockOutlivesEightCutsInARow(t *testing.T) {
 			time.Sleep(time.Minute)
 			cuts := l.flapping(c, k, n)
 			l.Srv.Disconnect(l.SessionID(c))
-			time.Sleep(3 * time.Minute) // a quiet connection carries a heartbeat each 5 s and a ping each 10 s of a session of 30 s
+			time.Sleep(3 * time.Minute) // with a session of 30 s a quiet connection carries a heartbeat every 5 s and a ping every 10 s
 			require.NoError(t, context.Cause(x.Context()))
 			require.Equal(t, n, cuts.Hits())
 			l.Unlock(x)
@@ -388,7 +388,7 @@ func TestALockOutlivesEightCutsInARow(t *testing.T) {
 			require.Len(t, line, 2)
 			cuts := l.flapping(c, k, n)
 			l.Srv.Disconnect(l.SessionID(c))
-			time.Sleep(time.Minute) // in which a waiter does little more than ping
+			time.Sleep(time.Minute) // meanwhile a waiter does little more than ping
 			require.Positive(t, cuts.Hits())
 			cuts.Remove()
 			time.Sleep(time.Minute)
@@ -405,7 +405,7 @@ func TestALockOutlivesEightCutsInARow(t *testing.T) {
 			l.Srv.Disconnect(l.SessionID(c))
 			require.NoError(t, x.Unlock(t.Context()))
 			l.Empty("/m")
-			time.Sleep(time.Minute) // in which an idle session does little more than ping
+			time.Sleep(time.Minute) // meanwhile an idle session does little more than ping
 			require.Positive(t, cuts.Hits())
 		},
 	} {
@@ -428,7 +428,7 @@ func TestALockOutlivesEightCutsInARow(t *testing.T) {
 	}
 }
 
-// A server that is down when a lease runs out has lost it; one that came back a little earlier has not.
+// A lease is lost if the server is down when the lease runs out. It is kept if the server came back a little earlier.
 func TestALeaseIsKeptByAServerThatIsBackJustBeforeItsEnd(t *testing.T) {
 	for _, timeout := range []time.Duration{4 * time.Second, 10 * time.Second, 30 * time.Second} {
 		for step := range 32 {
@@ -436,7 +436,7 @@ func TestALeaseIsKeptByAServerThatIsBackJustBeforeItsEnd(t *testing.T) {
 				l := &lab{harness.NewLab(t, zktest.WithLatency(0))}
 				c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = timeout })
 				x := l.Lock(c.Mutex(l.Mutex()).Lock)
-				time.Sleep(time.Minute + timeout*time.Duration(step)/32) // wherever it stands between two heartbeats
+				time.Sleep(time.Minute + timeout*time.Duration(step)/32) // so the cut comes at any point between two heartbeats
 				l.CutOff(l.SessionID(c))
 				time.Sleep(time.Until(x.Deadline()) - timeout/16)
 				l.Srv.RefuseDials(false)

@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// outage keeps everybody from the server for a time. A server that restarts gives every session its whole timeout again.
+// outage cuts all clients off from the server for a time. A server that restarts gives every session its whole timeout again.
 func (l *lab) outage(d time.Duration, restarts bool) {
 	l.Srv.RefuseDials(true)
 	if restarts {
@@ -30,7 +30,7 @@ func (l *lab) outage(d time.Duration, restarts bool) {
 	l.Srv.RefuseDials(false)
 }
 
-// again takes a lock as a program does: until it has it.
+// again takes a lock as a program does: it repeats the call after each Retryable error.
 func again(take taker, c *recipes.Client) (*recipes.Lease, error) {
 	for {
 		x, err := take(c)(context.Background())
@@ -41,7 +41,7 @@ func again(take taker, c *recipes.Client) (*recipes.Lease, error) {
 	}
 }
 
-// leaves are what a client leaves behind; each returns when the outage may begin.
+// leaves has what a client can leave behind. Each function returns when the outage may begin.
 var leaves = map[string]func(l *lab, take taker, c *recipes.Client){
 	"a lease given back when it was lost": func(l *lab, take taker, c *recipes.Client) {
 		x := l.Lock(take(c))
@@ -84,8 +84,8 @@ var leaves = map[string]func(l *lab, take taker, c *recipes.Client){
 	},
 }
 
-// After an outage a client waited for the nodes of its own lost session until the servers expired that: 8 s, or 16 s where they
-// had been restarted.
+// After an outage a client waited for the nodes of its own lost session until the servers expired that session. It waited 8 s, or 16 s if
+// the servers had been restarted.
 func TestNobodyWaitsForTheNodesOfItsOwnLostSession(t *testing.T) {
 	for what, leave := range leaves {
 		for name, way := range harness.Ways() {
@@ -104,7 +104,7 @@ func TestNobodyWaitsForTheNodesOfItsOwnLostSession(t *testing.T) {
 							l.outage(d, restarts)
 							began := time.Now()
 							x := must(again(way.Take, c))(t)
-							// Between two passes over the servers it pauses for a second and up to a sixth of the timeout: 3 s.
+							// Between two passes over the servers the client pauses for a second and up to a sixth of the timeout: 3 s.
 							require.Less(t, time.Since(began), 4*time.Second, "an outage of %v, restarts: %v", d, restarts)
 							l.Unlock(x)
 							l.Settle()
@@ -120,9 +120,9 @@ func TestNobodyWaitsForTheNodesOfItsOwnLostSession(t *testing.T) {
 	}
 }
 
-// A lease that is lost is a request to stop, no more: its place stays until nothing runs under it, for rivals, and for this client.
+// The loss of a lease only asks its work to stop. The place stays until no work runs under it, and keeps out rivals and this client.
 func TestWhatMayStillRunUnderALostLeaseKeepsItsPlace(t *testing.T) {
-	// What keeps the place of x; the function that is returned ends it.
+	// Each function starts something that keeps the place of x, and returns a function that ends it.
 	keep := map[string]func(t *testing.T, x *recipes.Lease) (end func()){
 		"a lease": func(t *testing.T, x *recipes.Lease) func() {
 			return func() { require.ErrorIs(t, x.Unlock(context.Background()), recipes.ErrLost) }
@@ -144,7 +144,7 @@ func TestWhatMayStillRunUnderALostLeaseKeepsItsPlace(t *testing.T) {
 	for what, keep := range keep {
 		for name, way := range harness.Ways() {
 			t.Run(what+"/"+name, func(t *testing.T) {
-				// Where the connection is there when the session is lost, no closeSession may leave on it.
+				// If the session is lost while it still has a connection, no closeSession may leave on that connection.
 				for cut, from := range map[string]func(l *lab, id int64) (heal func()){
 					"connection lost": func(l *lab, id int64) func() {
 						l.CutOff(id)
@@ -213,8 +213,8 @@ func (l *lab) cut(c *recipes.Client) {
 	l.Srv.RefuseDials(false)
 }
 
-// To close a session is to resume it: tries that do not succeed must not keep it alive. One node that is gone, or may not be
-// deleted, keeps none of the others.
+// To close a lost session the client must resume it, so failed tries must not keep it alive. A node that is gone, or may not be deleted,
+// does not keep the other nodes.
 func TestALostSessionThatCannotBeClosedIsNotKeptAliveForLong(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Mutexes(3)
@@ -229,7 +229,7 @@ func TestALostSessionThatCannotBeClosedIsNotKeptAliveForLong(t *testing.T) {
 			if r.Op == "connect" && r.Session == id {
 				tries = append(tries, time.Now())
 			}
-			return r.Op == "closeSession" && r.Session == 0 // read before the connect request in front of it is answered
+			return r.Op == "closeSession" && r.Session == 0 // session 0: it is read before the connect request ahead of it is answered
 		}, zktest.CutBefore)
 		refused := l.Queue("/m1")[0]
 		l.Srv.Inject(func(r zktest.Request) bool { return slices.Contains(r.Paths, refused) }, zktest.Fail(zktest.CodeNoAuth))
@@ -254,7 +254,7 @@ func TestALostSessionThatCannotBeClosedIsNotKeptAliveForLong(t *testing.T) {
 	})
 }
 
-// A server thread stood still with a create, and executed it when its client had a new session.
+// A server thread stood still with a create, and executed it after the client had a new session.
 func TestALateCreateOfALostSessionIsRefused(t *testing.T) {
 	for name, way := range harness.Ways() {
 		runInLab(t, name, func(t *testing.T, l *lab) {

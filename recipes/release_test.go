@@ -17,22 +17,23 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// Nothing else is asked in this session, so no later answer tells that this one will not come.
+// The client sends no other request in this session, so no later reply shows that this reply will not come.
 func TestAReleaseThatIsNeverAnsweredIsAskedAgain(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
 		x := l.Lock(c.Mutex(l.Mutex()).Lock)
-		l.Settle() // until the node is watched
+		l.Settle() // until the client watches the node
 		l.Srv.Inject(zktest.Once(zktest.On("delete")), zktest.DropRequest)
 		done := async(func() (any, error) { return nil, x.Unlock(context.Background()) })
-		time.Sleep(15 * time.Second) // a session timeout, and a quarter
+		time.Sleep(15 * time.Second) // a session timeout and a quarter
 		require.Len(t, done, 1, "it is held by nobody, and nobody can have it")
 		require.NoError(t, (<-done).Err)
 		l.Empty("/m")
 	})
 }
 
-// The place of the next goroutine was made, and the caller went on waiting, without a bound, for the listing that this one needs.
+// The place of the next goroutine had been created. But the caller of Unlock still waited, without a bound, for the listing that this
+// goroutine needs.
 func TestAReleaseWaitedForTheListingOfTheNextHolder(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		m := l.Client("a").Mutex(l.Mutex())
@@ -53,7 +54,7 @@ func TestAReleaseIsTriedUntilItIsDone(t *testing.T) { // case 36: CURATOR-486, C
 	for name, c := range map[string]struct {
 		fault   zktest.Fault
 		times   int
-		timeout time.Duration // of the session: one that is lost takes its node along
+		timeout time.Duration // of the session; a lost session takes its node along
 	}{
 		"not applied":              {zktest.CutBefore, 4, 40 * time.Second},
 		"applied":                  {zktest.DropReply, 1, 40 * time.Second},
@@ -79,7 +80,7 @@ func TestAReleaseIsTriedUntilItIsDone(t *testing.T) { // case 36: CURATOR-486, C
 	}
 }
 
-// stream is handles of one client on n mutexes, whose declarations it knows.
+// stream returns handles of one client on n mutexes, and the client knows their declarations.
 func (l *lab) stream(c *recipes.Client, n int) []*recipes.Mutex {
 	l.T.Helper()
 	all := make([]*recipes.Mutex, n)
@@ -99,7 +100,7 @@ func TestAStreamOfLocksCostsOneRoundTripEach(t *testing.T) {
 		"Release": {func(_ *lab, x *recipes.Lease) { x.Release() }, locks},
 		"Unlock":  {func(l *lab, x *recipes.Lease) { l.Unlock(x) }, 2 * locks},
 	} {
-		runInLab(t, name+" of keys", func(t *testing.T, l *lab) { // no node is left
+		runInLab(t, name+" of keys", func(t *testing.T, l *lab) { // no node of a key is left
 			l.families()
 			orders := l.Client("a").Keyed("/km")
 			l.warm(locked(orders, "warm"))
@@ -155,7 +156,7 @@ func TestEveryRecipeIsReleasedWithoutWaiting(t *testing.T) {
 	})
 }
 
-// A server that answers no delete must not keep a stream waiting for good, nor be sent any number of them.
+// A server that answers no delete must not keep a stream of locks waiting for ever. Nor may a client send it any number of deletes.
 func TestAReleaseWaitsWhileAsManyAreUnderWay(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		const most = 256
@@ -188,7 +189,7 @@ func TestAReleaseWaitsWhileAsManyAreUnderWay(t *testing.T) {
 	})
 }
 
-// Nothing is waited for that is not there, and nothing is forgotten.
+// Without a connection Release does not wait. The client still deletes the nodes later.
 func TestAReleaseWithoutAConnectionGoesOnInTheBackground(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		c := l.Client("a", func(cfg *recipes.Config) { cfg.SessionTimeout = 40 * time.Second })
@@ -208,7 +209,8 @@ func TestAReleaseWithoutAConnectionGoesOnInTheBackground(t *testing.T) {
 	})
 }
 
-// What was asked for and not answered goes with the session, or is deleted by the next one; no goroutine of the client waits for good.
+// A release was sent and not answered. Its nodes go with the session, or the next session deletes them. No goroutine of the client waits
+// for ever.
 func TestASessionThatEndsWhileAReleaseIsUnderWay(t *testing.T) {
 	for name, end := range map[string]func(*lab, *recipes.Client, int64){
 		"expired":          func(l *lab, _ *recipes.Client, id int64) { l.Srv.Expire(id) },
@@ -239,7 +241,7 @@ func TestASessionThatEndsWhileAReleaseIsUnderWay(t *testing.T) {
 	}
 }
 
-// Who holds nothing more may leave at once: Close ends what is left.
+// A client that holds no lock any more may be closed at once: Close ends what is left.
 func TestAClientIsClosedBehindItsReleases(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
@@ -275,7 +277,7 @@ func TestAWriterThatFollowsItsClientsReaderIsServedBehindItsDelete(t *testing.T)
 	})
 }
 
-// The last delete is one way behind the last grant, and the next create is behind it on the connection: whoever waits is served first.
+// The delete arrives one way after Release. The client's next create follows it on the connection, so the waiter is served first.
 func TestWhoWaitsIsGrantedBeforeTheNextLockOfTheOneWhoReleases(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		a := l.Client("a").Mutex(l.Mutex())
@@ -294,7 +296,8 @@ func TestWhoWaitsIsGrantedBeforeTheNextLockOfTheOneWhoReleases(t *testing.T) {
 	})
 }
 
-// Without the wait its create may go out on the next connection, and it waits, or is refused, because of its own client's node.
+// Without that wait the create may go out on the next connection. Then the call waits because of its own client's node, or a Try is refused
+// because of it.
 func TestTheNextLockOfTheSameLockWaitsForItsOwnDelete(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{"not cut": {}, "lost with its connection": zktest.CutBefore, "reply lost": zktest.DropReply, "shed": zktest.Fail(zktest.CodeThrottled)} {
 		runInLab(t, name, func(t *testing.T, l *lab) {
@@ -314,7 +317,7 @@ func TestTheNextLockOfTheSameLockWaitsForItsOwnDelete(t *testing.T) {
 	}
 }
 
-// A goroutine of the client that waits gets a place in the transaction that deletes the one of the lease, as by Unlock.
+// As with Unlock, the transaction that deletes the node of the lease also creates a place for a waiting goroutine of the client.
 func TestAReleaseMakesThePlaceOfTheNextGoroutine(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{"not sent": zktest.CutBefore, "reply lost": zktest.DropReply, "refused": zktest.Fail(zktest.CodeThrottled)} {
 		runInLab(t, name, func(t *testing.T, l *lab) {
@@ -346,7 +349,7 @@ func TestAReleaseThatIsRefusedIsTriedUntilItIsAllowed(t *testing.T) { // case 40
 			} else {
 				require.ErrorIs(t, x.Unlock(l.Within(time.Minute)), recipes.ErrReleasePending)
 			}
-			w := l.Locking(m) // waits for its own delete
+			w := l.Locking(m) // waits for the delete of its own client
 			time.Sleep(10 * time.Second)
 			notYet(t, w, "the node is there")
 			refused.Remove()

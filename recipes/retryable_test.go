@@ -24,7 +24,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// aPayment is work that must not be done twice: it takes a second, writes under the guard of the lease, and obeys its context.
+// aPayment is work that must not be done twice. It takes a second, writes under the guard of the lease, and stops when its context ends.
 func aPayment(ctx context.Context, l *recipes.Lease) error {
 	select {
 	case <-time.After(time.Second):
@@ -37,7 +37,7 @@ func aPayment(ctx context.Context, l *recipes.Lease) error {
 	return nil
 }
 
-// underLock is Do, where a recipe has none.
+// underLock does what Do does, for methods that only take a lock.
 func underLock(take taking) func(context.Context, work) error {
 	return func(ctx context.Context, f work) error {
 		l, err := take(ctx)
@@ -54,7 +54,7 @@ func underLock(take taking) func(context.Context, work) error {
 	}
 }
 
-// waysToWork are the ways to do work under a lock, and who else can be in the way.
+// waysToWork are the ways to do work under a lock, by name.
 func waysToWork() map[string]func(*recipes.Client) func(context.Context, work) error {
 	type do = func(context.Context, work) error
 	take := func(k *kind.Kind, path string, shared, try bool) func(*recipes.Client) func(context.Context, work) error {
@@ -87,7 +87,7 @@ type mishap struct {
 	then  func(l *lab, session int64)
 }
 
-// outage refuses connections for d.
+// outage cuts all connections, and refuses new ones for d.
 func outage(d time.Duration) func(*lab, int64) {
 	return func(l *lab, _ int64) {
 		l.CutOff(0)
@@ -131,7 +131,8 @@ func mishaps() map[string]mishap {
 // goesOnFor is how long the program goes on trying.
 const goesOnFor = 2 * time.Minute
 
-// inALoop is what programs write around a call. judge sees each error, and whether the work was begun.
+// inALoop is the loop that programs write around a call. The function judge gets the error of each call, and whether that call began the
+// work.
 func inALoop(ctx context.Context, do func(context.Context, work) error, judge func(err error, ran bool)) (runs int, perLease map[*recipes.Lease]int, err error) {
 	perLease = map[*recipes.Lease]int{}
 	for {
@@ -149,8 +150,8 @@ func inALoop(ctx context.Context, do func(context.Context, work) error, judge fu
 	}
 }
 
-// struck runs the loop with a mishap at the nth request of its client, if there is one, with or without a rival that holds
-// everything at first. It returns how many requests the client has sent.
+// struck runs the loop. The mishap strikes at the nth request of the client, if the client sends so many. If contended is set, a rival
+// holds every lock at first. struck returns the number of requests that the client has sent.
 func struck(t *testing.T, name string, n int, m mishap, contended bool) (requests int) {
 	where := fmt.Sprintf("%s, request %d, contended %v", name, n, contended)
 	inLab(t, func(t *testing.T, l *lab) {
@@ -215,7 +216,7 @@ type errorRow struct {
 	is    []error
 }
 
-// errorRows are those before a grant. Where several fit an error, the first does.
+// errorRows are the rows of errors before a grant. If several rows fit an error, the first one counts.
 var errorRows = []errorRow{
 	{"ErrWouldDeadlock, ErrLockOrder,", false, []error{recipes.ErrWouldDeadlock, recipes.ErrLockOrder, recipes.ErrReadOnly, recipes.ErrClosed}},
 	{"the error of ctx", false, []error{context.Canceled, context.DeadlineExceeded}},
@@ -231,7 +232,7 @@ var errorRows = []errorRow{
 		recipes.ErrKeyForeign, recipes.ErrKeyTooLong}},
 }
 
-// rowsAfterTheGrant are the others.
+// rowsAfterTheGrant are the rows of errors after a grant.
 var rowsAfterTheGrant = []errorRow{
 	{"what the function returned", false, []error{errWork}},
 	{"ErrReleasePending", false, []error{recipes.ErrReleasePending}},
@@ -255,7 +256,7 @@ func rowOf(err error, ran bool) (errorRow, bool) {
 	return errorRow{}, false
 }
 
-// exportedErrors are the names of the package's errors and of their types.
+// exportedErrors returns the names of the package's errors and of their types.
 func exportedErrors(t *testing.T) map[string]bool {
 	files := must(filepath.Glob("*.go"))(t)
 	names := map[string]bool{}
@@ -285,7 +286,7 @@ func TestTheTableOfErrorsSaysWhatRetryableReturns(t *testing.T) {
 	}
 	_, advice, _ := strings.Cut(string(doc), "### What to do")
 	for name := range exportedErrors(t) {
-		if name != "ErrReleased" && name != "OpError" { // a context's cause, and what wraps others
+		if name != "ErrReleased" && name != "OpError" { // the one is only the cause of a context, the other wraps other errors
 			require.Contains(t, text, name)
 		}
 		require.Regexp(t, "(?m)^\\| `"+name+"` \\| .{10,} \\|$", advice)
@@ -308,7 +309,7 @@ func TestTheLoopThatAProgramWritesDoesTheWorkOnce(t *testing.T) {
 				requests := struck(t, name, 0, mishap{then: func(*lab, int64) {}}, contended)
 				for what, m := range mishaps() {
 					for n := 1; n <= requests; n++ {
-						if points++; points%effort.Of(1, 30) != 0 { // in no order: others each day
+						if points++; points%effort.Of(1, 30) != 0 { // a map has no order, so each run plays other points
 							continue
 						}
 						struck(t, name, n, m, contended)
@@ -379,7 +380,7 @@ func TestALoopAroundDialEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A lost lease said "recipes:" three times.
+// The error of a lost lease said "recipes:" three times.
 func TestAnErrorHasOnePrefix(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()

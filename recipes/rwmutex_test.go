@@ -81,7 +81,7 @@ func TestDowngradeLetsNobodyInBetween(t *testing.T) { // case 43, CURATOR-276, C
 		behind := l.Waiting(l.Client("r").RWMutex(p).RLock)
 		first := async(func() (*recipes.Lease, error) { return m.Downgrade(t.Context(), w) })
 		synctest.Wait()
-		_, err := m.Downgrade(t.Context(), w) // it would find the node gone that the first one exchanges
+		_, err := m.Downgrade(t.Context(), w) // it would find its node gone, because the first call exchanges it
 		require.ErrorContains(t, err, "recipes: /rw is being exchanged by another call of Downgrade")
 		r := l.Got(first)
 		require.ErrorIs(t, context.Cause(w.Context()), recipes.ErrReleased)
@@ -103,7 +103,7 @@ func TestDowngradeLetsNobodyInBetween(t *testing.T) { // case 43, CURATOR-276, C
 	})
 }
 
-// What Downgrade returned was nil then, and a deferred Unlock of it panicked.
+// After a failed exchange Downgrade returned nil, and a deferred Unlock of the result panicked.
 func TestDowngradeReturnsTheLeaseThatItCouldNotExchange(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a")
@@ -133,7 +133,7 @@ func TestDowngradeReturnsTheLeaseThatItCouldNotExchange(t *testing.T) {
 	require.NoError(t, none.Unlock(t.Context()))
 }
 
-// Many tries at once on a lock that is free all succeed; on one that is held none waits for it.
+// Many tries at once on a free lock all succeed. On a lock that is held, no try waits for the lock.
 func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
@@ -165,8 +165,8 @@ func TestTryRLockWaitsForAnAnswerNotForTheLock(t *testing.T) {
 	})
 }
 
-// A downgrade that is known not to have happened is no failure. While its outcome is found out, a heartbeat on the writer's node
-// finds it gone, as it should be.
+// If an exchange is known not to have been applied, Downgrade tries again and does not fail. While the client looks for the outcome, a
+// heartbeat finds the writer's node gone, which is no loss.
 func TestAnExchangeOutlivesALostRequestOrReply(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault zktest.Fault
@@ -202,7 +202,7 @@ func TestAnExchangeWhoseContextEndsKeepsTheLease(t *testing.T) {
 		_, err := m.Downgrade(ctx, w)
 		require.Error(t, err)
 		rule.Remove()
-		if w.Context().Err() == nil { // else the outcome was unknown when ctx ended, and the lease was given up
+		if w.Context().Err() == nil { // otherwise the outcome was unknown when ctx ended, and the lease was given up
 			require.NoError(t, w.Verify(t.Context()))
 			l.Unlock(w)
 		}
@@ -211,7 +211,7 @@ func TestAnExchangeWhoseContextEndsKeepsTheLease(t *testing.T) {
 	})
 }
 
-// Nor does a proof, or a guarded write, that finds the writer's node gone meanwhile end the lease as lost.
+// A proof or a guarded write may find the writer's node gone during the exchange. The lease does not end as lost then either.
 func TestAProofDuringADowngradeIsNoLoss(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		var lost []recipes.Event
@@ -226,7 +226,7 @@ func TestAProofDuringADowngradeIsNoLoss(t *testing.T) {
 		w := l.Lock(m.Lock)
 		l.Settle()
 		l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
-		search := l.Srv.Inject(zktest.On("getChildren2"), zktest.Hold) // of Downgrade, for what became of the exchange
+		search := l.Srv.Inject(zktest.On("getChildren2"), zktest.Hold) // Downgrade's search for the outcome of the exchange
 		exchanged := async(func() (*recipes.Lease, error) { return m.Downgrade(t.Context(), w) })
 		time.Sleep(time.Second)
 		verified := async(func() (any, error) { return nil, w.Verify(t.Context()) })
@@ -266,7 +266,7 @@ func TestAnExchangeOfALeaseThatIsGivenBackMeanwhileLeavesNoGoroutine(t *testing.
 	})
 }
 
-// A loop around all calls whose errors are worth another try would have repeated the work of the writer.
+// A loop that repeats a call after each Retryable error would have repeated the work of the writer.
 func TestNoErrorOfADowngradeIsWorthAnotherCallOfTheWork(t *testing.T) {
 	for name, fail := range map[string]func(*lab, *recipes.Client, string){
 		"session lost": func(l *lab, c *recipes.Client, _ string) {
@@ -298,7 +298,7 @@ func TestNoErrorOfADowngradeIsWorthAnotherCallOfTheWork(t *testing.T) {
 	}
 }
 
-// A struct that knows everything has states that nobody has named.
+// A struct with many fields has states that have no name.
 func TestNoStructHasMoreThanFifteenFields(t *testing.T) {
 	files := must(filepath.Glob("*.go"))(t)
 	for _, file := range files {

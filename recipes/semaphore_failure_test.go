@@ -24,11 +24,11 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// permits are the nodes below leases.
+// permits counts the nodes below /s/leases.
 func (l *lab) permits() int { return len(l.Children("/s/leases")) }
 
-// A place that goes with the transaction taking the permits, whose outcome its owner did not wait for, was left to the
-// next goroutine, who found it deleted.
+// The transaction that takes the permits also deletes the place at the gate. Its caller did not wait for the outcome. The place was left to
+// the next goroutine, which found it deleted.
 func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(1)
@@ -47,8 +47,8 @@ func TestPlaceThatIsBeingDeletedWasInherited(t *testing.T) {
 	})
 }
 
-// The front of the queue takes its permits under the number it knows. Where the event of another number was lost, the
-// server refused that, and it took them under the same number again, for ever and without a pause.
+// The first at the gate takes its permits under the number that it knows. If the event of another number was lost, the server refused the
+// transaction. The waiter then sent it under the same number again, for ever and without a pause.
 func TestAWaiterLearnsTheNumberOfPermitsFromARefusalWhereItsEventIsLost(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(1)
@@ -65,8 +65,9 @@ func TestAWaiterLearnsTheNumberOfPermitsFromARefusalWhereItsEventIsLost(t *testi
 	})
 }
 
-// Goroutines that asked for permits at the same moment each created one, and each listed those of all: 60 MB for a thousand, and
-// with some thousands no answer came within the session timeout. (Go's own semaphores are used like that: one goroutine a task.)
+// Goroutines that asked for permits at the same moment each created one, and each listed the permits of all. A thousand goroutines read 60
+// MB. With some thousands no answer came within the session timeout. (Programs use Go's own semaphores like that: one goroutine for each
+// task.)
 func TestAThousandGoroutinesThatWantPermitsAtOnceDoNotAllAskForThem(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	inLab(t, func(t *testing.T, l *lab) {
@@ -110,7 +111,7 @@ func TestAThousandGoroutinesThatWantPermitsAtOnceDoNotAllAskForThem(t *testing.T
 	})
 }
 
-// It asked again every 10 ms, with a listing each time, of servers that shed what they cannot bear.
+// The first at the gate asked again every 10 ms, with a listing each time, although the servers shed the load.
 func TestTheFirstAtAGateAsksServersThatShedItsRequestEverMoreRarely(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
@@ -126,7 +127,7 @@ func TestTheFirstAtAGateAsksServersThatShedItsRequestEverMoreRarely(t *testing.T
 	})
 }
 
-// The error named a node of the layout, and said nothing of the place.
+// The error named a node of the layout, and did not mention the place.
 func TestAPlaceAtTheGateThatWentWithItsSemaphoreIsLost(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(1)
@@ -202,8 +203,8 @@ func TestNeverMorePermitsThanDeclared(t *testing.T) { // case 48: kazoo #213 adm
 	}
 }
 
-// Heartbeats and releases waited for a slot behind all other requests of their client, first come first served: a crowd of
-// goroutines that read cost an unrelated lease, on a healthy server (20,000 at a latency of 200 ms and a session timeout of 6 s).
+// Heartbeats and releases waited in order of arrival for a slot, behind all other requests of their client. So a crowd of goroutines that
+// read cost an unrelated lease, on a healthy server. There were 20,000 of them, at a latency of 200 ms and a session timeout of 6 s.
 func TestACrowdThatReadsCostAnUnrelatedLease(t *testing.T) {
 	effort.Proof(t)
 	for name, read := range map[string]func(ctx context.Context, s *direct.Session) error{
@@ -258,9 +259,9 @@ func (r received) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Every caller that asked for a permit listed all of them, and the bound on such callers grew with the limit: 2, 8, 30, 121 and
-// 346 MB for 250 to 4,000 permits that were all free, with as many goroutines on 10 clients; sessions were lost, and servers ran
-// out of memory. A client that asks in a crowd shares its listings.
+// Every caller that asked for a permit listed all permits, and the bound on such callers grew with the limit. On 10 clients, with a
+// goroutine for each of 250 to 4,000 free permits, that was 2, 8, 30, 121 and 346 MB. Sessions were lost, and servers ran out of memory.
+// The calls of a crowd in one client share listings.
 func TestEveryCallerOfACrowdReadAllPermits(t *testing.T) {
 	effort.Proof(t)
 	const clients, asking, own = 10, 64, 8
@@ -297,8 +298,8 @@ func TestEveryCallerOfACrowdReadAllPermits(t *testing.T) {
 	}
 }
 
-// More goroutines than permits, on several clients, and nobody gives any back: all permits are taken, also those that were
-// created and withdrawn.
+// More goroutines than permits ask, on several clients, and none gives a permit back. All permits are taken, also those that were created
+// and withdrawn.
 func TestNobodyOfACrowdWaitsWhileAPermitIsFree(t *testing.T) {
 	for _, limit := range []int{1, 3, 40, 100, 300} {
 		runInLab(t, fmt.Sprint(limit), func(t *testing.T, l *lab) {
@@ -331,7 +332,7 @@ func TestNobodyOfACrowdWaitsWhileAPermitIsFree(t *testing.T) {
 	}
 }
 
-// Callers that want one permit and callers that want many, patient ones and others, tries, and a limit that shrinks and grows.
+// Some callers want one permit and some want many. Some are patient, some give up, some only try. Meanwhile the limit shrinks and grows.
 func TestACrowdIsServedWhateverItWants(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	const most = 120
@@ -377,7 +378,7 @@ func TestACrowdIsServedWhateverItWants(t *testing.T) {
 			time.Sleep(time.Second)
 			l.Semaphore(limit)
 		}
-		all.Wait() // nobody waits for ever: the bubble would hang
+		all.Wait() // if a caller waited for ever, the bubble would hang
 		t.Log(grants.Load(), "grants,", gaveUp.Load(), "gave up")
 		l.Settle()
 		require.Zero(t, l.permits())

@@ -83,7 +83,7 @@ func TestPermitsThatCannotBeAreRefusedAtOnce(t *testing.T) {
 		require.ErrorContains(t, err, "3 permits asked for, 2 are declared")
 		_, err = m.Acquire(t.Context(), 0)
 		require.ErrorContains(t, err, "at least 1")
-		more := recipes.WithParams(&kind.SemaphoreParams{Permits: 5}) // which do not overrule what is declared
+		more := recipes.WithParams(&kind.SemaphoreParams{Permits: 5}) // these do not overrule the declared number
 		_, err = l.Client("b").Semaphore("/s", more).Acquire(t.Context(), 3)
 		require.ErrorContains(t, err, "2 are declared")
 		l.Empty("/s/leases")
@@ -104,7 +104,7 @@ func TestARowOfCuratorsPermitsIsCounted(t *testing.T) {
 	})
 }
 
-func TestALimitLoweredWhileAPermitIsTakenIsObeyed(t *testing.T) { // case 48: the listing was of the old limit, the write is not
+func TestALimitLoweredWhileAPermitIsTakenIsObeyed(t *testing.T) { // case 48: the listing is older than the new limit, the write is not
 	for name, queued := range map[string]bool{"from the queue": true, "directly": false} {
 		runInLab(t, name, func(t *testing.T, l *lab) {
 			l.Semaphore(3)
@@ -135,8 +135,8 @@ func TestALimitLoweredWhileAPermitIsTakenIsObeyed(t *testing.T) { // case 48: th
 }
 
 func TestAPermitTakenFromTheQueueCountsThoseCreatedDirectlyMeanwhile(t *testing.T) {
-	// A direct create, then the front's transaction, which gives its place up, then the direct one's listing: each
-	// alone sees nothing wrong. Only the order of the permits does.
+	// A direct call creates permits. Then the first at the gate sends its transaction, which gives up its place. Then the direct call
+	// lists. Each alone sees nothing wrong: only the order of the permits shows it.
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(3)
 		x := l.Lock(draws(3)(l.Client("0")))
@@ -153,7 +153,7 @@ func TestAPermitTakenFromTheQueueCountsThoseCreatedDirectlyMeanwhile(t *testing.
 		taking.Release()
 		l.Settle()
 		looking.Release()
-		got := l.Granted(try) // its permits are the oldest and nobody is seen to wait
+		got := l.Granted(try) // its permits are the oldest, and its listing shows no waiter
 		l.Settle()
 		notYet(t, w, "five permits of three")
 		l.Unlock(got.V)
@@ -205,7 +205,7 @@ func TestAGrantOfAnUndeclaredSemaphoreReadEveryOlderPermit(t *testing.T) {
 	})
 }
 
-// What WithParams promises to programs that bring different numbers: each obeys its own, so the largest bounds what is held.
+// WithParams makes a promise to programs that bring different numbers: each obeys its own, so the largest number bounds what is held.
 func TestProgramsThatBringDifferentNumbersOfPermitsObeyEachItsOwn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		two, five := brought(l.Client("two"), "/s", 2), brought(l.Client("five"), "/s", 5)
@@ -223,8 +223,8 @@ func TestProgramsThatBringDifferentNumbersOfPermitsObeyEachItsOwn(t *testing.T) 
 	})
 }
 
-// A session that ended when one of two permits had been registered told a lease that was never made: what waited for it
-// to begin waited for ever, and Close with it.
+// A session ended when one of two permits had been registered. It reported the loss to a lease that was never made. The goroutine that
+// waited for that lease to begin waited for ever, and so did Close.
 func TestSessionLostBetweenThePermitsOfOneGrantHungClose(t *testing.T) {
 	for n := range int64(40) {
 		inLab(t, func(t *testing.T, l *lab) {
@@ -244,16 +244,16 @@ func TestSessionLostBetweenThePermitsOfOneGrantHungClose(t *testing.T) {
 			if x, err := c.Semaphore(p).Acquire(t.Context(), 2); err == nil {
 				_ = x.Unlock(t.Context())
 			}
-			_ = c.Close() // what the servers say to it is not the matter here
+			_ = c.Close() // the servers' answer to it does not matter here
 		})
 	}
 }
 
-// A limit was lowered below what a waiter wants, and never raised again. A waiter whose permits stood in the order beyond
-// the new limit was neither granted nor told, and they kept everybody else out.
+// The limit was lowered below what a waiter wants, and never raised again. If the waiter's permits stood in the order beyond the new limit,
+// the waiter was neither granted nor told. Its permits kept all others out.
 func TestAWaiterThatWantsMoreThanALoweredLimitIsRefused(t *testing.T) {
 	way := draws(3)
-	// Each brings a waiter for 3 of 3 to some place, and returns how to end what keeps it there.
+	// Each function brings a waiter for 3 of 3 permits to some place. The function end ends what keeps the waiter there.
 	places := map[string]func(*lab, taking) (waiting <-chan result[*recipes.Lease], end func()){
 		"at the front": func(l *lab, take taking) (<-chan result[*recipes.Lease], func()) {
 			x := l.Lock(permits(l.Client("holder").Semaphore("/s"), 1))
@@ -270,7 +270,7 @@ func TestAWaiterThatWantsMoreThanALoweredLimitIsRefused(t *testing.T) {
 		"within the order": func(l *lab, take taking) (<-chan result[*recipes.Lease], func()) {
 			x := l.Lock(permits(l.Client("holder").Semaphore("/s"), 1))
 			w := l.Waiting(take)
-			// Another client's direct permit, created an instant before the front takes its own.
+			// Another client creates a permit directly, an instant before the first at the gate takes its own.
 			other := "/s/leases/_c_11111111-1111-4111-8111-111111111111-lease-0000000004"
 			overtaken := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 				return r.Op == "multi" && len(l.Children("/s/locks")) == 1
@@ -305,7 +305,7 @@ func TestAWaiterThatWantsMoreThanALoweredLimitIsRefused(t *testing.T) {
 	}
 }
 
-func TestALimitLoweredWhilePermitsAreCreatedDirectlyWasCalledHeld(t *testing.T) { // nobody holds any
+func TestALimitLoweredWhilePermitsAreCreatedDirectlyWasCalledHeld(t *testing.T) { // no permit is held
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(3)
 		a := l.Client("a")
@@ -332,8 +332,8 @@ var pollers = map[string]harness.Poller{
 	},
 }
 
-// The front of a semaphore's queue counted permits that pollers had created to see whether they were granted them, and
-// waited for ever, though nobody held any (2 of 2 wanted; two clients trying without a pause).
+// Pollers create permits only to see whether they are granted. The first at the gate counted such permits, and waited for ever although no
+// permit was held. It wanted 2 of 2, and two clients tried without a pause.
 func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 	const limit, calls = 3, 400
 	for name, f := range pollers {
@@ -343,7 +343,7 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 					l.Mutex()
 					l.Semaphore(limit)
 					holder := l.Client("holder").Semaphore("/s")
-					_, err := holder.Acquire(t.Context(), 1) // for good
+					_, err := holder.Acquire(t.Context(), 1) // it is never given back
 					require.NoError(t, err)
 					x := l.Lock(permits(holder, 2))
 					ctx, cancel := context.WithCancel(t.Context())
@@ -370,7 +370,7 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 								require.Fail(t, "starved", "waiter %d, %d calls and %d grants later: %v", i, calls*n, p.Grants.Load(), (<-w).Err)
 							}
 						}
-						// See waiter.serve: it may have had to wait for as many permits as there are, and for those twice.
+						// See waiter.serve: each waiter may have to wait for twice as many releases as there are permits.
 						require.LessOrEqual(t, p.Grants.Load()-before, int64(2*limit*(i+1)), "went before waiter %d", i)
 						l.Unlock(l.Got(w))
 					}
@@ -384,7 +384,8 @@ func TestPollersKeptTheFrontOfASemaphoresQueueWaiting(t *testing.T) {
 	}
 }
 
-// As before, with clients that no memory of their own keeps from creating permits: each is a new one, and tries once.
+// As in the test before, but each client is a new one and tries once. So no client remembers a refusal that would keep it from creating
+// permits.
 func TestPermitsThatWereBeingWithdrawnKeptTheFrontWaiting(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Semaphore(2)
@@ -397,7 +398,7 @@ func TestPermitsThatWereBeingWithdrawnKeptTheFrontWaiting(t *testing.T) {
 		}
 		last := create()
 		l.Unlock(x)
-		for range 50 { // there is always one, and never the same for long
+		for range 50 { // there is always a permit, and never the same one for long
 			next := create()
 			require.NoError(t, others.Delete(t.Context(), last, -1))
 			last = next
@@ -407,8 +408,8 @@ func TestPermitsThatWereBeingWithdrawnKeptTheFrontWaiting(t *testing.T) {
 	})
 }
 
-// Curator counts every permit there is. Its waiter stands at the front of the queue; while it does, who polls creates
-// permits once and from then on only reads.
+// Curator counts every permit that exists. While its waiter is the first at the gate, a client that polls creates permits once, and from
+// then on only reads.
 func TestPollersKeptCuratorsFrontWaiting(t *testing.T) {
 	for name, f := range pollers {
 		runInLab(t, name, func(t *testing.T, l *lab) {
@@ -444,7 +445,7 @@ func TestATryNamedItsOwnPermitAsTheHolder(t *testing.T) {
 		front := l.Foreign("/s/locks", "_c_2f8e9f4e-6a4b-4c39-9f0b-0a9c5e6d1b11-lock-0000000000", "10.0.0.1")
 		require.NoError(t, l.Srv.SetCreateCount("/s/locks", 1))
 		c := l.Client("a")
-		for range 2 { // by its listing, then by its look
+		for range 2 { // refused by the listing after the create, then by Call.look
 			_, err := c.Semaphore("/s").TryAcquire(t.Context(), 1)
 			var held *recipes.HeldError
 			require.True(t, errors.As(err, &held), err)

@@ -16,17 +16,17 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// The invariants. "Believes" means: the lease's context has not ended. The stated conditions are that servers keep a
-// session for as long as they granted it and that nobody deletes a contender by hand; grants for which they were broken
-// are excused from the first, for half a session timeout.
+// The invariants. A client believes that it holds while the context of its lease has not ended. The stated conditions are: servers keep a
+// session for as long as they granted it, and no person deletes a contender by hand. If a condition was broken for a grant, the grant is
+// excused from the first invariant, for half a session timeout.
 //
-//   - who believes to hold has its nodes in the tree of the servers, and they are its session's;
-//   - a lease that is granted has not ended yet: it would if nothing had proven its session lately;
-//   - whoever is granted has nobody ahead in the queue, in the servers' own order (no conditions);
-//   - nobody is granted while the nodes of somebody in conflict stand, and exclusive tokens grow from grant to grant: the models of the
-//     history check that (no conditions). So by the first, two never believe to hold.
+//   - A client that believes that it holds has its nodes in the servers' tree, and they belong to its session.
+//   - A lease that is granted has not ended yet: it would have ended if nothing had proven its session lately.
+//   - A client that is granted has no contender in conflict ahead in the queue, in the servers' own order (no conditions).
+//   - No client is granted while the nodes of a contender in conflict exist, and exclusive tokens grow from grant to grant. The models of
+//     the history check both (no conditions). So, by the first invariant, two clients never believe at the same time that they hold.
 
-// granted enters a new lease and checks it. called is the stamp of the call that led to it.
+// granted enters a new lease into the history, and checks it. called is the stamp of the call that led to it.
 func (w *simWorld) granted(worker int, st simStep, l *recipes.Lease, called int64) *simGrant {
 	return w.admitted(worker, st, l, event{op: opAcquire, call: called})
 }
@@ -62,7 +62,7 @@ func (w *simWorld) admitted(worker int, st simStep, l *recipes.Lease, e event) *
 	return g
 }
 
-// reads reports whether the lease is a reader's: a set's member reads if its step says so, until it is exchanged.
+// reads reports whether the lease is for reading. A set's member reads if its step says so, until it is exchanged.
 func (w *simWorld) reads(st simStep, l *recipes.Lease, op operation) bool {
 	if recipe, _ := w.target(st); recipe == "multi" && op != opExchange {
 		return st.shared
@@ -70,8 +70,8 @@ func (w *simWorld) reads(st simStep, l *recipes.Lease, op operation) bool {
 	return l.Reads()
 }
 
-// enter puts what happened to these parts into the history: of a lock alone as itself, of a set as one event. In a world
-// of all recipes each part is an event of its lock's history, which can be checked by itself.
+// enter puts what happened to these parts into the history. For sets, one event has all parts. Otherwise each part is an event of its lock.
+// So in a world of all recipes each lock has a history that can be checked by itself.
 func (w *simWorld) enter(e event, parts ...*simPart) {
 	for _, p := range parts {
 		of := e
@@ -90,17 +90,17 @@ func (w *simWorld) enter(e event, parts ...*simPart) {
 	}
 }
 
-// foremost checks the servers' own order.
+// foremost checks by the servers' own order that no contender in conflict is ahead.
 func (w *simWorld) foremost(g *simGrant) {
 	for _, p := range g.parts {
 		if p.recipe == "semaphore" {
-			continue // the order of permits is not that of their grants
+			continue // permits are not granted in their order
 		}
 		dir, own := path.Split(p.nodes[0])
 		dir = path.Clean(dir)
 		n, _ := w.Srv.Get(dir)
 		if !slices.Contains(n.Children, own) {
-			n.Children = append(n.Children, own) // deleted since: what was ahead is still wrong
+			n.Children = append(n.Children, own) // deleted since; a contender ahead of it is still wrong
 		}
 		line, _ := kind.SortContenders(n.Children)
 		for _, ahead := range line {
@@ -115,7 +115,7 @@ func (w *simWorld) foremost(g *simGrant) {
 	}
 }
 
-// numbered reads the token from the servers' tree.
+// numbered reads the token from the servers' tree, and checks the session of each node.
 func (w *simWorld) numbered(g *simGrant) {
 	for _, node := range g.nodes() {
 		n, there := w.Srv.Get(node)
@@ -135,7 +135,7 @@ func (w *simWorld) inspect() {
 	w.look()
 }
 
-// look is inspect for who holds mu.
+// look is inspect for a caller that holds mu.
 func (w *simWorld) look() {
 	for g := range w.standing {
 		left := 0
@@ -176,7 +176,7 @@ func (w *simWorld) stands(p *simPart) bool {
 	return true
 }
 
-// ends records that a part's nodes are gone: at some moment since they were last seen.
+// ends records that a part's nodes are gone. They went at some moment since they were last seen.
 func (w *simWorld) ends(g *simGrant, p *simPart) {
 	p.gone = true
 	if g.over {
@@ -191,7 +191,7 @@ func (w *simWorld) ends(g *simGrant, p *simPart) {
 	w.enter(event{op: opGone, client: g.client, grant: g.id, call: p.seen, ret: w.stamp()}, p)
 }
 
-// released enters the answer to an Unlock.
+// released enters the result of an Unlock.
 func (w *simWorld) released(worker int, g *simGrant, err error, called int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,7 +212,7 @@ func (w *simWorld) released(worker int, g *simGrant, err error, called int64) {
 	w.look()
 }
 
-// told checks that an error is one of those a caller can act on.
+// told checks that an error is one that a caller can act on.
 func (w *simWorld) told(st simStep, err error) {
 	w.mu.Lock()
 	w.stats.refused++
@@ -226,18 +226,18 @@ func (w *simWorld) told(st simStep, err error) {
 		}
 	}
 	if w.plan.waiters > 0 && errors.Is(err, recipes.ErrQueueFull) || errors.Is(err, recipes.ErrTooManyPermits) {
-		return // of a semaphore that was resized
+		return // the queue is full, or a semaphore was resized
 	}
 	w.violated("%s answers %v", st.how, err)
 }
 
-// simDeclaration is what a lock's node says. Draining and resizing take it back after a while.
+// simDeclaration is the declaration in a lock's node. Draining and resizing change it, and change it back after a while.
 type simDeclaration struct {
 	recipe  simRecipe
 	params  kind.Params
-	shut    int   // how many keep it drained
-	permits []int // limits in force, one entry for each who set one
-	lowered int   // the limit for good
+	shut    int   // how many faults keep it drained
+	permits []int // limits in force, one for each fault that set one
+	lowered int   // the limit that stays
 }
 
 // declareLock declares a lock for the first time.
@@ -258,8 +258,7 @@ func (w *simWorld) declareLock(of simMember) {
 	w.declareAt(of.path, d.params)
 }
 
-// publish writes what is declared now, and enters what that means; mu is held, so that the order of the entries is
-// that of the writes.
+// publish writes the present declaration, and enters the change into the history. mu is held, so the entries have the order of the writes.
 func (w *simWorld) publish(lock string, op operation, n int) {
 	d := w.declared[lock]
 	called := w.stamp()
@@ -289,12 +288,12 @@ func (w *simWorld) shut(f simFault) {
 	w.publish(lock, op, 0)
 }
 
-// resize gives a semaphore fewer permits, for a while or for good: those held stay.
+// resize gives a semaphore fewer permits, for a while or for good. Permits that are held stay.
 func (w *simWorld) resize(f simFault) {
 	for lock, d := range w.declared {
 		p, ok := d.params.(*kind.SemaphoreParams)
 		if !ok {
-			continue // there is one at most
+			continue // there is one semaphore at most
 		}
 		limit := func(change func()) {
 			w.mu.Lock()
@@ -318,7 +317,7 @@ func (w *simWorld) resize(f simFault) {
 	}
 }
 
-// inUse requires that every lock is declared again as it was at first, but for limits that were lowered for good.
+// inUse requires that every lock is declared as at first, except for limits that were lowered for good.
 func (w *simWorld) inUse() {
 	for lock, d := range w.declared {
 		require.Zero(w.T, d.shut, lock)
@@ -340,7 +339,7 @@ func (w *simWorld) befall() {
 	wg.Wait()
 }
 
-// strike is one fault from its beginning to its end.
+// strike plays one fault from its beginning to its end.
 func (w *simWorld) strike(f simFault) {
 	c := w.clients[f.client]
 	id := c.session()
@@ -407,13 +406,13 @@ func (w *simWorld) strike(f simFault) {
 	}
 }
 
-// inject lets a fault strike the next fitting request, or for a while.
+// inject lets a fault strike the next request that fits, or for a while all that fit.
 func (w *simWorld) inject(f simFault, id int64) {
 	fits := func(r zktest.Request) bool { return r.Session == id && r.Op == f.op }
 	var rule *zktest.Injection
 	switch f.what {
 	case "drop-request", "lose-reply":
-		// A hole in a stream cannot last: whoever loses a packet loses the connection soon after.
+		// A hole in a stream cannot last: after a lost packet the connection soon ends.
 		kind := zktest.DropRequest
 		if f.what == "lose-reply" {
 			kind = zktest.LoseReply
@@ -443,12 +442,12 @@ func (w *simWorld) inject(f simFault, id int64) {
 	rule.Release()
 }
 
-// recount is a new leader whose count of the children created lags by n (ZOOKEEPER-3249), or is right. It does not give a number
-// that a contender has, or one before that.
+// recount plays a new leader whose count of the children created lags by n (ZOOKEEPER-3249), or is right. It gives no number that a
+// contender has, and none before such a number.
 func (w *simWorld) recount(n int32) {
 	for _, dir := range w.dirs {
 		queue, there := w.Srv.Get(dir)
-		if !there { // the mark of a semaphore has no queues
+		if !there { // a key without contenders has no node
 			continue
 		}
 		count := (queue.Stat.Cversion+int32(len(queue.Children)))/2 - n
@@ -461,7 +460,7 @@ func (w *simWorld) recount(n int32) {
 	}
 }
 
-// meddle is an administrator's hand in a queue.
+// meddle plays an administrator who revokes or deletes a contender by hand.
 func (w *simWorld) meddle(f simFault) {
 	dir := w.dirs[f.n%len(w.dirs)]
 	n, _ := w.Srv.Get(dir)
@@ -471,21 +470,21 @@ func (w *simWorld) meddle(f simFault) {
 	}
 	node := kind.JoinPath(dir, line[f.n/3%len(line)].Name)
 	if f.what == "revoke" {
-		_ = w.Srv.Set(node, []byte(kind.RevokeMessage)) // it may have gone
+		_ = w.Srv.Set(node, []byte(kind.RevokeMessage)) // the node may have gone
 		return
 	}
 	w.spoil(node)
-	_ = w.Srv.Delete(node) // it may have gone
+	_ = w.Srv.Delete(node) // the node may have gone
 }
 
 // restart closes the client under its workers and dials another.
 func (w *simWorld) restart(c *simClient) {
-	c.restarting <- struct{}{} // one at a time
+	c.restarting <- struct{}{} // one restart at a time
 	defer func() { <-c.restarting }()
 	id, start := c.session(), time.Now()
-	lost := c.lost() // then there is nobody to confirm anything, and what it left goes when the servers expire it
+	lost := c.lost() // then no server confirms anything, and its nodes go when the servers expire the session
 	err := c.client().Close()
-	if took := time.Since(start); took > recipes.ObserverGrace+w.plan.timeout+4*w.plan.latency { // a server that is connected is waited for
+	if took := time.Since(start); took > recipes.ObserverGrace+w.plan.timeout+4*w.plan.latency { // Close waits for a server that is connected
 		w.violated("Close of client %d took %v", c.number, took)
 	}
 	if err == nil && !lost {
@@ -496,7 +495,7 @@ func (w *simWorld) restart(c *simClient) {
 	}
 }
 
-// departed: a client whose Close was confirmed has left nothing.
+// departed requires that a client whose Close was confirmed has left nothing.
 func (w *simWorld) departed(client int, id int64) {
 	for _, s := range w.Srv.Sessions() {
 		if s.ID == id && len(s.Ephemerals) > 0 && !w.swapped(id) {

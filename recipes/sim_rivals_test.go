@@ -17,29 +17,29 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// rival is a program of another library that takes the lock of a key: it makes the node, queues, holds, and goes, as that library does.
+// rival is a program of another library that takes the lock of a key. It creates the node, queues, holds, and leaves, as that library does.
 type rival struct {
 	w       *simWorld
 	habit   habit
 	of      simMember
 	shared  bool
-	crashes bool // with the lock in hand
+	crashes bool // while it holds the lock
 	patient time.Duration
 	hold    time.Duration
 	s       *direct.Session
 
-	node  string // which shows that it holds
+	node  string // the node that shows that it holds
 	grant int
-	at    int64 // stamp: it was granted
+	at    int64 // the stamp of the grant
 }
 
-// habit is how a library makes the node of a key and leaves it.
+// habit is how a library creates the node of a key, and leaves it.
 type habit int
 
 const (
-	stockCurator habit = iota // makes a container if there is none, and leaves it
-	stockKazoo                // makes a persistent node, as kazoo does, and leaves it
-	helper                    // of testdata/interop: with its contender, and takes it along when nobody is left
+	stockCurator habit = iota // creates a container if there is none, and leaves it there
+	stockKazoo                // creates a persistent node, as kazoo does, and leaves it there
+	helper                    // of testdata/interop: creates it with its contender, and deletes it if no contender is left
 )
 
 // found plays one rival.
@@ -48,10 +48,10 @@ func (w *simWorld) found(f simFault) {
 		hold: f.lasts / time.Duration(1+f.n/512%16)}
 	resizes := func(f simFault) bool { return f.what == "resize" || f.what == "lower" }
 	if !w.keyed(r.of.path) || r.of.recipe == "semaphore" && slices.ContainsFunc(w.plan.faults, resizes) {
-		return // what Curator's programs believe of the number of permits is not what is declared
+		return // Curator's programs have their own number of permits, and do not read the declared one
 	}
 	if r.of.recipe == "semaphore" && r.habit == stockKazoo {
-		r.habit = stockCurator // kazoo's semaphores are others
+		r.habit = stockCurator // kazoo's semaphores are another recipe
 	}
 	ctx := seam.With(context.Background(), seam.Seams{Slept: func() time.Duration { return 0 }})
 	ctx, cancel := context.WithTimeout(ctx, 2*w.plan.timeout)
@@ -66,7 +66,7 @@ func (w *simWorld) found(f simFault) {
 	}
 	for range 1 + f.n/8192%3 {
 		if r.once() != nil {
-			return // what it had goes with its session
+			return // its nodes go with its session
 		}
 	}
 }
@@ -93,7 +93,7 @@ func (r *rival) once() error {
 	} else {
 		err = r.leave(node)
 	}
-	for there := true; there; { // where the outcome is not known it goes with the session
+	for there := true; there; { // if the outcome is not known, the node goes with the session
 		if _, there = r.w.Srv.Get(node); there {
 			if err == nil {
 				r.w.violated("a rival was told that %s is deleted, and it is there", node)
@@ -107,7 +107,7 @@ func (r *rival) once() error {
 	return err
 }
 
-// acquire returns the node that shows that the rival holds, and "" if it was not patient enough.
+// acquire returns the node that shows that the rival holds, or "" if it was not patient enough.
 func (r *rival) acquire(ctx context.Context) (node string, err error) {
 	dir := r.w.node(r.of.path)
 	switch r.of.recipe {
@@ -122,7 +122,7 @@ func (r *rival) acquire(ctx context.Context) (node string, err error) {
 	return r.first(ctx, dir, "-lock-")
 }
 
-// first queues, and waits until nobody who excludes it is ahead.
+// first queues, and waits until no contender that excludes it is ahead.
 func (r *rival) first(ctx context.Context, dir, name string) (string, error) {
 	node, err := r.queue(ctx, dir, name)
 	var turn bool
@@ -138,7 +138,7 @@ func (r *rival) first(ctx context.Context, dir, name string) (string, error) {
 	return node, nil
 }
 
-// awaitTurn waits as Curator and kazoo do until nobody who excludes a contender is ahead of it; false: somebody has deleted it.
+// awaitTurn waits as Curator and kazoo do, until no contender ahead of node excludes it. It returns false if node was deleted.
 func awaitTurn(ctx context.Context, s *direct.Session, node string) (bool, error) {
 	dir := path.Dir(node)
 	for {
@@ -175,7 +175,8 @@ func awaitTurn(ctx context.Context, s *direct.Session, node string) (bool, error
 	}
 }
 
-// permit takes one, as InterProcessSemaphoreV2 does: with its lock in hand, it adds a lease and waits until there are no more than permits.
+// permit takes one permit as InterProcessSemaphoreV2 does. While it holds its lock, it adds a lease and waits until the leases do not
+// exceed the permits.
 func (r *rival) permit(ctx context.Context, dir string) (string, error) {
 	lock, err := r.first(ctx, dir+"/locks", "-lock-")
 	if err != nil || lock == "" {
@@ -205,8 +206,8 @@ func (r *rival) permit(ctx context.Context, dir string) (string, error) {
 	return "", err
 }
 
-// queue makes a contender, and the nodes above it where they are missing. A stock library tries that once: it fails if somebody
-// deletes the node in between.
+// queue creates a contender, and the missing nodes above it. A stock library tries that once: it fails if the node above is deleted in
+// between.
 func (r *rival) queue(ctx context.Context, dir, name string) (string, error) {
 	u := r.w.now()
 	at := fmt.Sprintf("%s/_c_%08x-1111-4111-8111-111111111111%s", dir, u, name)
@@ -242,7 +243,7 @@ func (r *rival) queue(ctx context.Context, dir, name string) (string, error) {
 	return "", err
 }
 
-// make makes a node above contenders. A container that never has a child stays.
+// make creates a node above contenders. A container that never has a child stays.
 func (r *rival) make(path string) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.w.plan.timeout/2)
 	defer cancel()
@@ -251,11 +252,11 @@ func (r *rival) make(path string) (err error) {
 	} else {
 		_, err = r.s.Multi(ctx, &session.Container{Path: path, ACL: zk.WorldACL(zk.PermAll)})
 	}
-	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) { // or what is above it went
+	if errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) { // or the node above it has gone
 		return nil
 	}
 	if err != nil {
-		time.Sleep(r.w.plan.tick) // it may have been made, or be about to be
+		time.Sleep(r.w.plan.tick) // the node may exist, or may be created soon
 	}
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -275,7 +276,7 @@ func (r *rival) drop(node string) error {
 	return nil
 }
 
-// leave deletes a contender, and the helper what it was in, if nobody is there.
+// leave deletes a contender. A helper also deletes the nodes above it, if no contender is left there.
 func (r *rival) leave(node string) error {
 	if r.habit != helper {
 		return r.drop(node)
@@ -301,7 +302,7 @@ func (r *rival) leave(node string) error {
 	return helped(err)
 }
 
-// helped: that somebody is in the node of a key, or that it has gone, is no error.
+// helped drops the error if a contender is in the node of a key, or if the node has gone.
 func helped(err error) error {
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNotEmpty) {
 		return nil
@@ -309,12 +310,12 @@ func helped(err error) error {
 	return err
 }
 
-// part is what the rival has of the lock.
+// part returns what the rival has of the lock.
 func (r *rival) part() *simPart {
 	return &simPart{lock: r.of.path, recipe: r.of.recipe, nodes: []string{r.node}, shared: r.shared && r.of.recipe == "rwlock", n: 1}
 }
 
-// admitted enters the grant, and reports whether it is one: nobody has deleted the node in between.
+// admitted enters the grant. It returns false if the node was deleted in between.
 func (r *rival) admitted(node string, called int64) bool {
 	w := r.w
 	w.mu.Lock()
@@ -327,12 +328,12 @@ func (r *rival) admitted(node string, called int64) bool {
 	r.node, r.grant, r.at = node, w.ids, w.stamp()
 	w.stats.rivals[r.habit]++
 	p := r.part()
-	// It does not look whether the lock is drained.
+	// A rival does not look whether the lock is drained.
 	w.enter(event{op: opAcquire, client: len(w.plan.scripts), grant: r.grant, token: uint64(n.Stat.Czxid), passed: true, call: called, ret: w.stamp()}, p)
 	return true
 }
 
-// standing is a stamp at which the rival held for certain.
+// standing returns a stamp at which the rival certainly held.
 func (r *rival) standing() int64 {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
@@ -342,7 +343,7 @@ func (r *rival) standing() int64 {
 	return r.at
 }
 
-// left enters the end, at some moment since it was seen to hold.
+// left enters the end of the grant, which came at some moment after the stamp seen.
 func (r *rival) left(seen int64) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()

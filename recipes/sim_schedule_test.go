@@ -20,8 +20,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// A schedule is everything a seed decides: the servers, the clients, what each worker does and what befalls them when.
-// Which goroutine runs first among those that are ready is Go's to decide: see TestSimulation for replaying.
+// A schedule is everything that a seed decides: the servers, the clients, the steps of each worker, and what befalls them when. Go decides
+// which of the goroutines that are ready runs first: see TestSimulation for replaying.
 type schedule struct {
 	seed    uint64
 	recipe  simRecipe
@@ -32,43 +32,43 @@ type schedule struct {
 	replica bool // a second server, which may lag
 	waiters int  // max_waiters; 0 = any number
 	scripts [][]simStep
-	crowd   []simCrowd // of "world": who polls and overloads while all that happens, and after it
+	crowd   []simCrowd // of "world": workers that poll and overload during the scripts, and after them
 	faults  []simFault
-	keyed   bool // locks are those of keys, in families with these directories
+	keyed   bool // the locks are those of keys, in families with the fanout keyedBy
 	keyedBy string
-	quiet   time.Duration // after all that, beyond the time that sessions take to expire
+	quiet   time.Duration // a wait at the end, beyond the time that sessions take to expire
 }
 
 type simConfig struct {
 	suspect  bool   // LoseOnSuspect
-	releases bool   // by Release, where it would unlock
-	server   string // the only one it knows, where there are two; "" is both
+	releases bool   // calls Release instead of Unlock
+	server   string // the only server it knows, if there are two; "" is both
 }
 
 type simRecipe string
 
-// The recipes, as often as they are to be drawn.
+// simRecipes has each recipe as often as it is to be drawn.
 var simRecipes = []simRecipe{
 	"mutex", "mutex", "mutex", "rwlock", "rwlock", "semaphore", "semaphore", "election", "multi", "election", "multi", "multi",
 }
 
-// simPermits is the semaphore's limit; a step asks for some of them.
+// simPermits is the semaphore's limit; a step asks for some of these permits.
 const simPermits = 3
 
 // simStep is one acquisition by one worker.
 type simStep struct {
-	recipe   simRecipe     // in "world"; elsewhere it is the schedule's
-	pause    time.Duration // before
+	recipe   simRecipe     // in "world"; otherwise that of the schedule
+	pause    time.Duration // before the call
 	how      string        // "lock", "try", "timeout", "cancel"
 	wait     time.Duration // of timeout and cancel
 	shared   bool          // rwlock: read
 	n        int           // permits
 	members  int           // multi: which of simMembers, as bits
 	hold     time.Duration
-	patience time.Duration // of what is done with the lease; 0: a quarter of a session timeout
+	patience time.Duration // bounds what is done with the lease; 0 is a quarter of a session timeout
 	obedient bool          // gives back when the lease's context ends, as it should
 	release  string        // "unlock", "cancelled", "brief"
-	byKey    bool          // where locks are those of keys: by its key
+	byKey    bool          // names the lock by its key, if the locks are those of keys
 	extra    string        // "", "verify", "enter", "multi", "exchange", "leader", "lead"
 }
 
@@ -77,22 +77,22 @@ type simFault struct {
 	at, lasts time.Duration
 	what      string
 	client    int
-	op        string // of the faults on requests
+	op        string // for faults on requests
 	n         int    // bytes, or which contender
 	dir       zktest.Direction
 }
 
-// simKinds are the faults by name, as often as they are to be drawn. The names say what zktest does; "cut" is a cable
-// cut behind n bytes, "pause" a client whose network stands still both ways, "restart" a Close and a new Dial, "drain"
-// and "resize" a change of the declaration that is taken back later, "lower" one that is not.
+// simKinds has the name of each fault as often as it is to be drawn. The names say what zktest does. In addition, "cut" cuts the cable
+// after n bytes, and "pause" stops a client's network both ways. "restart" is a Close and a new Dial. "drain" and "resize" change the
+// declaration and change it back later; "lower" does not change it back.
 var simKinds = strings.Fields(`drop-reply drop-reply drop-request lose-reply cut-before cut-after cut-at cut cut cut
 	delay-reply delay-reply hold-reply throttle disconnect disconnect expire expire swap partition partition pause freeze refuse
 	refuse-one delete delete revoke restart restart lag drain drain resize lower`)
 
 var simOps = []string{"create", "delete", "multi", "setData", "getData", "getChildren2", "setWatches", "exists", "ping", "connect"}
 
-// newSchedule derives everything from the seed. Durations are drawn in session timeouts, so that what happens in one
-// hour of long sessions is as dense as in five minutes of short ones.
+// newSchedule derives everything from the seed. It draws durations in session timeouts. So as much happens in one hour of long sessions as
+// in five minutes of short ones.
 func newSchedule(seed uint64) *schedule {
 	r := rand.New(rand.NewPCG(seed, 0x10c4))
 	s := &schedule{seed: seed, recipe: simRecipes[seed%uint64(len(simRecipes))]}
@@ -120,7 +120,7 @@ func (s *schedule) staff(r *rand.Rand) {
 	}
 }
 
-// series is n faults of these kinds, one after another or overlapping.
+// series draws n faults of these kinds, one after another or overlapping.
 func (s *schedule) series(r *rand.Rand, n int, kinds []string) (faults []simFault) {
 	var at time.Duration
 	for range n {
@@ -136,7 +136,7 @@ func (s *schedule) series(r *rand.Rand, n int, kinds []string) (faults []simFaul
 	return faults
 }
 
-// some is a duration up to most session timeouts.
+// some draws a duration of at most this number of session timeouts.
 func (s *schedule) some(r *rand.Rand, most float64) time.Duration {
 	return time.Duration(r.Float64() * most * float64(s.timeout)).Round(time.Millisecond)
 }
@@ -157,7 +157,7 @@ func (s *schedule) step(r *rand.Rand) simStep {
 	return st
 }
 
-// String is the schedule for people: what a failing seed prints.
+// String describes the schedule for people: a failing seed prints it.
 func (s *schedule) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %s, T %v, tick %v, latency %v, replica %v, max_waiters %d, clients %+v\n",
@@ -179,9 +179,8 @@ func (s *schedule) String() string {
 	return b.String()
 }
 
-// TestSimulationOfOwnLocks is about a client that has a lock nearly for itself: its places pass from one of its goroutines to the
-// next, and turn from a writer's into a reader's, while others come now and then. Meanwhile the declaration changes, and new
-// leaders count from where they like.
+// TestSimulationOfOwnLocks is about a client that has a lock nearly for itself. Its places pass from one of its goroutines to the next, and
+// from a writer to a reader, while others come now and then. Meanwhile the declaration changes, and the counts of new leaders may lag.
 func TestSimulationOfOwnLocks(t *testing.T) {
 	effort.Proof(t)
 	playSeeds(t, effort.Of(80, 40), 20, newOwn, func(all *simTotal) { require.Greater(t, all.kinds["refuse"], all.seeds) })
@@ -222,8 +221,8 @@ func newOwn(seed uint64) *schedule {
 	return s
 }
 
-// TestSimulationOfStreams has clients that go from lock to lock, mostly by releases that they do not wait for. The locks are of all
-// kinds, and sets of them are taken beside.
+// TestSimulationOfStreams has clients that go from lock to lock, mostly with Release, which does not wait. The locks are of all kinds, and
+// some steps take sets of them.
 func TestSimulationOfStreams(t *testing.T) {
 	effort.Proof(t)
 	playSeeds(t, effort.Of(250, 40), 20, newStream, func(all *simTotal) { require.Greater(t, all.faults, all.seeds*3) })
@@ -253,7 +252,7 @@ func newStream(seed uint64) *schedule {
 	return s
 }
 
-// left enters the end of a lease whose nodes nobody waits for.
+// left enters the end of a lease if its holder does not wait for the deletion of its nodes.
 func (w *simWorld) left(worker int, g *simGrant, called int64) {
 	err := recipes.ErrReleasePending
 	if why := context.Cause(g.lease.Context()); errors.Is(why, recipes.ErrLost) {
@@ -262,11 +261,11 @@ func (w *simWorld) left(worker int, g *simGrant, called int64) {
 	w.released(worker, g, err, called)
 }
 
-// TestSimulationOfAServerThatIsBehind looks for a hole in the proof of a grant, by its effect. Some clients know only the
-// leader, the others only a follower, and the follower falls behind: it gets the log late, all at once or in steps, and what
-// it sends does not arrive. So it tells its clients of a release, shows them first in the queue, answers their pings and
-// reads, and does not know that their sessions have expired and that a client of the leader has been granted since. Nobody
-// has agreed to that or is excused for it: two believed holders are two too many.
+// TestSimulationOfAServerThatIsBehind looks for the effect of a hole in the proof of a grant. Some clients know only the leader, the others
+// only a follower, and the follower falls behind. It gets the log late, all at once or in steps, and its own messages do not arrive. So it
+// tells its clients of a release, shows them first in the queue, and answers their pings and reads. It does not know that their sessions
+// have expired, and that a client of the leader has been granted the lock since. No client has agreed to that, and no grant is excused for
+// it: two believed holders are two too many.
 func TestSimulationOfAServerThatIsBehind(t *testing.T) {
 	effort.Proof(t)
 	playSeeds(t, effort.Of(200, 60), 5, newBehind, func(all *simTotal) {
@@ -275,8 +274,8 @@ func TestSimulationOfAServerThatIsBehind(t *testing.T) {
 	})
 }
 
-// newBehind derives everything from the seed. Waits and holds are long compared with a session, so that what was proven when
-// a waiter queued proves nothing when its turn comes.
+// newBehind derives everything from the seed. Waits and holds are long compared with a session. So a proof from the time when a waiter
+// queued proves nothing when its turn comes.
 func newBehind(seed uint64) *schedule {
 	r := rand.New(rand.NewPCG(seed, 0xbe41d))
 	recipe := []simRecipe{"mutex", "mutex", "rwlock", "election", "semaphore", "multi"}[seed%6]
@@ -310,7 +309,7 @@ func newBehind(seed uint64) *schedule {
 	return s
 }
 
-// behind lets the follower fall behind, one way: in three of four cases it gets the log every now and then.
+// behind makes the follower fall behind: its messages do not arrive. In three of four cases it gets the log now and then.
 func (w *simWorld) behind(f simFault) {
 	w.follower.CutOff()
 	for end := time.Now().Add(f.lasts); time.Now().Before(end); {
@@ -322,9 +321,9 @@ func (w *simWorld) behind(f simFault) {
 	w.follower.CatchUp()
 }
 
-// TestSimulationOfLateRequests looks for what single requests do that are executed late: a thread of a server stands still with
-// one, the connection is cut, on the client's side or the server's, and the client goes on before the thread does. All recipes
-// are in one world, with sets, several permits and exchanges. Callers give up at every moment.
+// TestSimulationOfLateRequests looks for the effects of single requests that are executed late. A thread of a server stands still with a
+// request, and the connection is cut, on the client's side or the server's. The client goes on before the thread does. All recipes are in
+// one world, with sets, several permits and exchanges. Callers may give up at any moment.
 func TestSimulationOfLateRequests(t *testing.T) {
 	effort.Proof(t)
 	playSeeds(t, effort.Of(500, 20), 20, newLate, func(all *simTotal) {
@@ -332,9 +331,9 @@ func TestSimulationOfLateRequests(t *testing.T) {
 	})
 }
 
-// simLate are the faults by name, as often as they are to be drawn. "stall" is a thread that stands still with a request,
-// "stall-look" one that goes on in the middle of a later look at several queues, "delay" a slow disk, "hang-up" the end of a
-// connection on the client's side.
+// simLate has the name of each fault as often as it is to be drawn. "stall" is a thread that stands still with a request. "stall-look" is
+// such a thread that goes on in the middle of a later look at several queues. "delay" is a slow disk. "hang-up" ends a connection on the
+// client's side.
 var simLate = strings.Fields(`stall stall stall stall stall-look stall-look stall-look delay delay hang-up disconnect drop-reply lose-reply
 	cut partition expire swap restart drain drain revoke delete refuse`)
 
@@ -345,7 +344,7 @@ func newLate(seed uint64) *schedule {
 	r := rand.New(rand.NewPCG(seed, 0x1a7e))
 	s := &schedule{seed: seed, recipe: "world", tick: 2 * time.Second, timeout: time.Duration(8+r.IntN(8)) * time.Second,
 		latency: []time.Duration{time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}[r.IntN(3)], replica: r.IntN(4) == 0}
-	s.quiet = 6 * s.timeout // as long as a late node may stay: see txn.recheck
+	s.quiet = 6 * s.timeout // as long as a late node may stay: see Txn.recheck
 	for range 3 {
 		s.clients = append(s.clients, simConfig{})
 	}
@@ -373,7 +372,8 @@ func newLate(seed uint64) *schedule {
 	return s
 }
 
-// moment is when a caller gives up: at any moment of a call that goes well, of one that is cut, or of a long wait.
+// moment draws the time after which a caller gives up. It comes within a call that goes well, within one that is cut, or within a long
+// wait.
 func (s *schedule) moment(r *rand.Rand) time.Duration {
 	most := []time.Duration{8 * s.latency, 40*s.latency + 400*time.Millisecond, s.timeout}[r.IntN(3)]
 	return time.Duration(r.Int64N(int64(most)))
@@ -399,12 +399,12 @@ func (w *simWorld) stall(f simFault, c *simClient, id int64) {
 		c.HangUp()
 	case 1:
 		w.Srv.Disconnect(id)
-	} // else the client waits until it thinks that the connection is dead
+	} // otherwise the client waits until it thinks that the connection is dead
 	if f.what == "stall" {
 		time.Sleep(f.lasts)
 		return
 	}
-	// A later listing stands still too, in a look at several queues, perhaps. The request is executed before it goes on.
+	// A later listing stands still too, perhaps in a look at several queues. The request is executed before that listing goes on.
 	nth := 1 + f.n%7
 	look := w.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Session == id && r.Op == "getChildren2" && r.N >= nth }), zktest.HoldReader)
 	defer look.Release()
@@ -417,24 +417,23 @@ func (w *simWorld) stall(f simFault, c *simClient, id int64) {
 	time.Sleep(w.plan.latency + time.Millisecond)
 }
 
-// One world with all recipes at once: single locks, sets of them, several clients, several series of faults, limits that
-// are lowered for good, and a crowd, of which some poll without a pause and some give up before the network can answer.
-// What holds for each recipe alone holds here. And while the crowd is there, whoever waits is granted; when it has gone,
-// a fresh client is granted every lock at once.
+// One world has all recipes at once: single locks, sets of them, several clients, and several series of faults. Some limits are lowered for
+// good. In a crowd some workers poll without a pause, and some give up before the network can answer. All invariants of the single recipes
+// hold here too. While the crowd is there, every waiter is granted. When it has gone, a fresh client is granted every lock at once.
 func TestSimulationOfAllRecipesTogether(t *testing.T) {
 	effort.Proof(t)
 	playSeeds(t, effort.Of(80, 5), 50, newWorld, func(all *simTotal) { require.Greater(t, all.faults, all.seeds*5) })
 }
 
-// simCrowd is one who does not wait.
+// simCrowd is a worker of the crowd, which does not wait.
 type simCrowd struct {
-	how    string    // "try", or "timeout": one below the round trip
-	recipe simRecipe // always this; "" is any
+	how    string    // "try", or "timeout": one of at most 1.25 round trips
+	recipe simRecipe // always this recipe; "" is any
 	seed   uint64
 }
 
-// newWorld derives everything from the seed. A session is short and the network slow, so that not too much of what does
-// not pause fits into a world.
+// newWorld derives everything from the seed. Sessions are short and the network is slow, to limit the calls that workers without a pause
+// make in a world.
 func newWorld(seed uint64) *schedule {
 	r := rand.New(rand.NewPCG(seed, 0xa11))
 	s := &schedule{seed: seed, recipe: "world", tick: 2 * time.Second, timeout: time.Duration(8+r.IntN(8)) * time.Second,
@@ -463,7 +462,7 @@ func newWorld(seed uint64) *schedule {
 	return s
 }
 
-// together is a step with any of the recipes.
+// together draws a step with any of the recipes.
 func (s *schedule) together(r *rand.Rand) simStep {
 	st := s.step(r)
 	st.recipe = []simRecipe{"mutex", "rwlock", "semaphore", "semaphore", "election", "multi", "multi"}[r.IntN(7)]
@@ -474,11 +473,11 @@ func (s *schedule) together(r *rand.Rand) simStep {
 	return st
 }
 
-// hasty is a step of one of the crowd.
+// hasty draws a step of a worker of the crowd.
 func (s *schedule) hasty(r *rand.Rand, c simCrowd) simStep {
 	st := s.together(r)
 	st.how, st.recipe, st.hold, st.extra, st.release = c.how, cmp.Or(c.recipe, st.recipe), 0, "", "unlock"
-	if c.how == "try" && st.recipe == "election" { // which has none
+	if c.how == "try" && st.recipe == "election" { // an election has no Try
 		st.recipe = "multi"
 	}
 	st.pause, st.wait = s.latency/4, s.timeout
@@ -488,7 +487,7 @@ func (s *schedule) hasty(r *rand.Rand, c simCrowd) simStep {
 	return st
 }
 
-// target is the recipe a step takes, and the lock's path where it is no set.
+// target returns the recipe that a step takes, and the lock's path unless the step takes a set.
 func (w *simWorld) target(st simStep) (simRecipe, string) {
 	if w.plan.recipe != "world" {
 		return w.plan.recipe, "/l"
@@ -500,8 +499,7 @@ func (w *simWorld) target(st simStep) (simRecipe, string) {
 	return st.recipe, w.locks[i].path
 }
 
-// crowded lets the crowd loose and returns how to end it: then it is seen whether anybody who waits is granted, before and
-// after.
+// crowded starts the crowd, and returns a function that ends it. Before and after the end, the function checks that waiters are granted.
 func (w *simWorld) crowded() (end func()) {
 	if len(w.plan.crowd) == 0 {
 		return func() {}
@@ -528,7 +526,7 @@ func (w *simWorld) crowded() (end func()) {
 			crowd.Wait()
 			return
 		}
-		time.Sleep(w.plan.timeout + 3*w.plan.tick) // what befell sessions is over
+		time.Sleep(w.plan.timeout + 3*w.plan.tick) // the effects of faults on sessions are over
 		for i := range w.clients {
 			w.everyLock(i, 10*w.plan.timeout, "while others poll")
 		}
@@ -539,9 +537,9 @@ func (w *simWorld) crowded() (end func()) {
 	}
 }
 
-// everyLock requires that somebody who waits is granted every lock, and all together, in time.
+// everyLock requires that a client that waits is granted each lock, and all of them together, in time.
 func (w *simWorld) everyLock(client int, within time.Duration, when string) {
-	worker := 100*len(w.clients) + client // nobody else's number, and of this client
+	worker := 100*len(w.clients) + client // the number of no other worker, and of this client
 	for _, recipe := range []simRecipe{"mutex", "rwlock", "semaphore", "election", "multi"} {
 		for _, shared := range []bool{false, true} {
 			st := simStep{recipe: recipe, how: "lock", shared: shared, n: w.declared["/l2"].lowered, members: 1<<len(simMembers) - 1}
@@ -561,8 +559,7 @@ func (w *simWorld) everyLock(client int, within time.Duration, when string) {
 	}
 }
 
-// oneEach requires that each client has one contender in the queue of a mutex, however many of its callers came and went;
-// mu is held.
+// oneEach requires that no client has two contenders in the queue of a mutex, however many of its callers came and went. mu is held.
 func (w *simWorld) oneEach() {
 	if len(w.plan.crowd) == 0 {
 		return

@@ -42,10 +42,10 @@ func envInt(name string, otherwise int) int {
 	return otherwise
 }
 
-// TestSimulation plays the schedules of many seeds. A seed decides the whole schedule, which a failure prints; what it
-// cannot decide is the order in which Go runs goroutines that are ready at the same moment. So a failure is replayed
-// with SIM_SEED=n SIM_REPEAT=100 go test -run TestSimulation ./recipes. Whatever kills the process instead of failing is
-// found with SIM_TRACE=1, which names the seed of every request.
+// TestSimulation plays the schedules of many seeds. A seed decides the whole schedule, which a failure prints. It cannot decide the order
+// of goroutines that are ready at the same moment: Go decides that. So replay a failure with SIM_SEED=n SIM_REPEAT=100 go test -run
+// TestSimulation ./recipes. If a seed kills the process instead of failing, find it with SIM_TRACE=1, which names the seed of every
+// request.
 func TestSimulation(t *testing.T) {
 	effort.Proof(t)
 	playSeeds(t, effort.Of(700, 120), 5, newSchedule, func(all *simTotal) { // SIM_SEEDS=1600 are a little more than 1,000 virtual hours
@@ -54,8 +54,8 @@ func TestSimulation(t *testing.T) {
 	})
 }
 
-// playSeeds plays the schedules of so many seeds, unless flags say how many or which. Each has so many grants, and all of them are
-// enough.
+// playSeeds plays the schedules of the given number of seeds, unless flags say how many or which. A seed must have the given number of
+// grants on average. The function enough checks the totals.
 func playSeeds(t *testing.T, seeds, grants int, plan func(seed uint64) *schedule, enough func(all *simTotal)) {
 	if *simSeeds > 0 {
 		seeds = *simSeeds
@@ -138,7 +138,7 @@ func (s *simTotal) report(t *testing.T, took time.Duration) {
 	t.Logf("%v grants of rivals; faults: %v", s.rivals, s.kinds)
 }
 
-// simulate plays one schedule in a bubble of its own. That the bubble ends proves that no goroutine is left.
+// simulate plays one schedule in a bubble of its own. The end of the bubble proves that no goroutine is left.
 func simulate(t *testing.T, plan *schedule, excused bool) (w *simWorld) {
 	synctest.Test(t, func(t *testing.T) {
 		w = newSimWorld(t, plan)
@@ -191,8 +191,8 @@ func (w *simWorld) play() {
 	}
 }
 
-// await waits until every worker has come to the end of its script. Who waits in a queue must be granted or told: all
-// faults are over, and all others give back what they hold.
+// await waits until every worker has come to the end of its script. All faults are over, and all others give back what they hold. So every
+// waiter must be granted, or get an error.
 func (w *simWorld) await(workers *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {
@@ -219,7 +219,7 @@ func (w *simWorld) await(workers *sync.WaitGroup) {
 	<-done
 }
 
-// simStacks are the goroutines that are in the middle of a worker's call.
+// simStacks returns the stacks of the goroutines that are in the middle of a worker's call.
 func simStacks(all string) string {
 	var kept []string
 	for _, g := range strings.Split(all, "\n\n") {
@@ -230,7 +230,7 @@ func simStacks(all string) string {
 	return strings.Join(kept, "\n\n")
 }
 
-// atRest requires that nothing is left of all that: no contender, no turn, no booked byte, no watch.
+// atRest requires that nothing is left: no contender, no turn, no booked byte, no watch.
 func (w *simWorld) atRest() {
 	for _, dir := range w.dirs {
 		if n, _ := w.Srv.Get(dir); len(n.Children) > 0 {
@@ -240,7 +240,7 @@ func (w *simWorld) atRest() {
 	w.keysAtRest()
 	for i, c := range w.clients {
 		left := c.client().Leftovers()
-		for range 20 { // a look for what a server may have done late (see txn.recheck) is under way for a round trip
+		for range 20 { // a look for nodes that a server may have created late (see Txn.recheck) takes a round trip
 			if len(left) == 0 {
 				break
 			}
@@ -259,7 +259,7 @@ func (w *simWorld) atRest() {
 	}
 }
 
-// The schedule is a function of the seed and of nothing else, or a failing seed could not be replayed.
+// The schedule is a function of the seed alone, or a failing seed could not be replayed.
 func TestASeedDecidesItsWholeSchedule(t *testing.T) {
 	for seed := range uint64(50) {
 		require.Equal(t, newSchedule(seed).String(), newSchedule(seed).String())
@@ -267,8 +267,8 @@ func TestASeedDecidesItsWholeSchedule(t *testing.T) {
 	}
 }
 
-// Where servers end sessions early and people delete nodes, no client can know in time: the simulation excuses such
-// grants. Without the excuse its invariants must fail, or they would not look.
+// If servers end a session early, or a person deletes a node, no client can know that in time. So the simulation excuses such grants.
+// Without the excuse its invariants must fail; otherwise they would not look.
 func TestTheInvariantsFindWhatIsExcused(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	for seed := range uint64(120) {
@@ -291,7 +291,7 @@ type simWorld struct {
 
 	mu       sync.Mutex
 	believed map[*simGrant]bool // granted, not known to be over
-	standing map[*simGrant]bool // their nodes were there when last looked at
+	standing map[*simGrant]bool // their nodes were there at the last look
 	spoiled  map[string]time.Time
 	stamps   int64
 	history  []event
@@ -299,7 +299,7 @@ type simWorld struct {
 	ids      int
 	excused  bool // false only to prove that the checks find something
 	declared map[string]*simDeclaration
-	observed string // who the newest observation says leads
+	observed string // the leader in the newest observation
 	stats    simStats
 	foreign  map[int64]bool // the czxids of nodes of keys that stock libraries have made
 }
@@ -307,12 +307,12 @@ type simWorld struct {
 type simStats struct {
 	virtual                                time.Duration
 	asked, grants, losses, faults, refused int
-	seen                                   int    // answers to who leads
+	seen                                   int    // answers that said who leads
 	late                                   int    // requests with which a thread of a server stood still
 	rivals                                 [3]int // grants of rivals, by habit
 }
 
-// simClient is the place of a client: who closes it dials the next.
+// simClient is the place of a client. A goroutine that closes the client dials the next one.
 type simClient struct {
 	harness.Cutter
 	w      *simWorld
@@ -321,9 +321,9 @@ type simClient struct {
 	mu  sync.Mutex
 	now *recipes.Client
 
-	books []*tally // of the clients it had
+	books []*tally // one for each client of the place
 
-	restarting chan struct{} // full while somebody does; a mutex would stop fake time for the next one
+	restarting chan struct{} // full during a restart; a mutex would stop fake time for the next restart
 }
 
 // simGrant is one lease, with what is known about it.
@@ -331,15 +331,15 @@ type simGrant struct {
 	id      int
 	client  int
 	lease   *recipes.Lease
-	parts   []*simPart // one; of a multi-lock, one a member
+	parts   []*simPart // one; for a multi-lock, one for each member
 	session int64
-	token   uint64 // of what has no permits; else the first permit's
-	at      int64  // stamp: it was granted
+	token   uint64 // for permits, the token of the first
+	at      int64  // the stamp of the grant
 
-	spoiledAt time.Time // when an administrator, or a server that broke its word, ended it behind its holder's back
-	leaving   bool      // its holder is exchanging it: it has agreed to its end
+	spoiledAt time.Time // when an administrator, or a server that broke its promise, ended it behind its holder's back
+	leaving   bool      // its holder is exchanging it, and so has agreed to its end
 	over      bool      // given back
-	goneAt    time.Time // when one of its nodes was first missed
+	goneAt    time.Time // when one of its nodes was first found gone
 }
 
 // simPart is what a lease has of one lock.
@@ -349,11 +349,11 @@ type simPart struct {
 	nodes  []string
 	shared bool
 	n      int   // permits
-	seen   int64 // stamp: its nodes were there
+	seen   int64 // the newest stamp at which its nodes were there
 	gone   bool
 }
 
-// nodes are all of them.
+// nodes returns the nodes of all parts.
 func (g *simGrant) nodes() (all []string) {
 	for _, p := range g.parts {
 		all = append(all, p.nodes...)
@@ -361,7 +361,7 @@ func (g *simGrant) nodes() (all []string) {
 	return all
 }
 
-// part is what a member's nodes, or the whole lease's, are of a lock.
+// part returns the part of a lease in one lock: those of the nodes that are in that lock.
 func (w *simWorld) part(of simMember, nodes []string, shared bool) *simPart {
 	p := &simPart{lock: of.path, recipe: of.recipe, shared: shared}
 	for _, node := range nodes {
@@ -405,7 +405,7 @@ func newSimWorld(t *testing.T, plan *schedule) *simWorld {
 		w.follower = w.Srv.Replica()
 	}
 	w.declareAll()
-	// Every request that any client sends is an occasion to look: a grant that waited is preceded by one.
+	// Look at the world at every request of any client. Before each grant that waited there is such a request.
 	w.Srv.Inject(func(r zktest.Request) bool {
 		if *simTrace {
 			fmt.Printf("seed %d, %v, session %x: %s %s (%d)\n", plan.seed, time.Since(w.born), r.Session&0xff, r.Op, r.Path, r.Xid)
@@ -444,7 +444,7 @@ func (c *simClient) redial(ctx context.Context) error {
 		cfg.Servers = append(cfg.Servers, "follower")
 	}
 	books := newTally()
-	if c.number%2 == 0 { // the others have no Observer, as most programs
+	if c.number%2 == 0 { // the others have no Observer, like most programs
 		cfg.Observer = books.Observe
 	}
 	// No system calls: the bubble's machine never sleeps.
@@ -464,7 +464,7 @@ func (c *simClient) client() *recipes.Client {
 	return c.now
 }
 
-// session is the id of the client's newest session; it may be lost.
+// session returns the id of the client's newest session, which may be lost.
 func (c *simClient) session() int64 {
 	return c.client().Newest().ID()
 }
@@ -480,7 +480,7 @@ func (w *simWorld) violated(format string, args ...any) {
 	w.blame(format, args...)
 }
 
-// blame is violated for who holds mu.
+// blame is violated for a caller that holds mu.
 func (w *simWorld) blame(format string, args ...any) {
 	if len(w.wrong) < 20 {
 		w.wrong = append(w.wrong, fmt.Sprintf("at %v: ", time.Since(w.born))+fmt.Sprintf(format, args...))
@@ -499,8 +499,8 @@ func (w *simWorld) now() int64 {
 	return w.stamp()
 }
 
-// spoil notes that what exists under these names (nodes, or sessions) ends by a hand its holders cannot know of
-// before they are told. It must be called before that happens.
+// spoil notes that others end the nodes or sessions with these names. Their holders cannot know that before they are told. Call spoil
+// before that happens.
 func (w *simWorld) spoil(names ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -514,7 +514,7 @@ func (w *simWorld) spoil(names ...string) {
 	}
 }
 
-// excuse applies what is spoiled to a grant; mu is held.
+// excuse excuses a grant if one of its nodes, or its session, is spoiled. mu is held.
 func (w *simWorld) excuse(g *simGrant) {
 	if !w.excused || !g.spoiledAt.IsZero() {
 		return

@@ -28,14 +28,14 @@ func (w *simWorld) work(worker int) {
 	}
 }
 
-// once is one acquisition: ask, hold, give back.
+// once makes one acquisition: ask, hold, give back.
 func (w *simWorld) once(worker int, st simStep) {
 	place := w.clients[worker%len(w.clients)]
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	switch st.how {
 	case "try", "timeout":
-		// A try is one round trip on a good day; on a bad one its caller has a limit too.
+		// A try normally takes one round trip. Its caller has a limit too, because it can take longer.
 		ctx, cancel = context.WithTimeout(ctx, st.wait)
 		defer cancel()
 	case "cancel":
@@ -94,7 +94,7 @@ func (w *simWorld) ask(ctx context.Context, place *simClient, st simStep) (*reci
 	return lock(m.Lock, m.TryLock)
 }
 
-// members are the locks the bits of a step name, without permits; a mutex if it names nothing else.
+// members returns the locks that the bits of a step name, except semaphores. If none is left, it returns a mutex.
 func (w *simWorld) members(c *recipes.Client, st simStep) (members []recipes.Member) {
 	for i, of := range w.locks {
 		if st.members&(1<<i) == 0 || of.recipe == "semaphore" {
@@ -152,7 +152,7 @@ func (w *simWorld) use(worker int, st simStep, place *simClient, g *simGrant) *s
 	return g
 }
 
-// verified: Verify said that the lease is held, so it was when the call began, and its context must not have ended
+// verified checks a grant after Verify has said that it is held. It was held when the call of Verify began, so its nodes must not have gone
 // long ago.
 func (w *simWorld) verified(g *simGrant) {
 	token := g.lease.Token()
@@ -171,7 +171,7 @@ func (w *simWorld) enterAgain(ctx context.Context, st simStep, g *simGrant) {
 	c, ctx := g.lease.Client(), joined{ctx, g.lease.Context()}
 	var inner *recipes.Lease
 	var err error
-	switch p := g.parts[0]; p.recipe { // of a set, any member but permits
+	switch p := g.parts[0]; p.recipe { // of a set, the first member
 	case "mutex":
 		inner, err = w.mutex(c, p.lock, st, recipes.WithReentrancy()).Lock(ctx)
 	case "rwlock":
@@ -264,7 +264,7 @@ func (w *simWorld) give(worker int, st simStep, g *simGrant) {
 	}
 }
 
-// joined is a context with the values of another.
+// joined is a context that also has the values of another.
 type joined struct {
 	context.Context
 	values context.Context
@@ -277,7 +277,7 @@ func (j joined) Value(key any) any {
 	return j.values.Value(key)
 }
 
-// leader asks who leads, and enters the answer: while somebody leads it must be nobody else.
+// leader asks who leads, and enters the answer. While a client leads, the answer must be that client.
 func (w *simWorld) leader(ctx context.Context, worker int, place *simClient) {
 	if w.plan.recipe != "election" {
 		return
@@ -289,7 +289,7 @@ func (w *simWorld) leader(ctx context.Context, worker int, place *simClient) {
 	}
 }
 
-// see enters that somebody was told who leads. A follower may lag, and what it says with it: that is not entered.
+// see enters that a caller was told who leads. A follower may lag, and so may its answers: in a world with a follower nothing is entered.
 func (w *simWorld) see(worker int, c recipes.Contender, called int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -301,7 +301,7 @@ func (w *simWorld) see(worker int, c recipes.Contender, called int64) {
 		&simPart{lock: "/l", nodes: []string{c.Path}})
 }
 
-// observe follows who leads until ctx ends, through one client after another when its place is given a new one.
+// observe follows who leads until ctx ends. When the place gets a new client, it goes on with that client.
 func (w *simWorld) observe(ctx context.Context, place *simClient) {
 	for ctx.Err() == nil {
 		called := w.now()
@@ -319,7 +319,7 @@ func (w *simWorld) observe(ctx context.Context, place *simClient) {
 	}
 }
 
-// observing starts that and returns how to end it: then the last state must have been seen, which is that nobody leads.
+// observing starts observe, and returns a function that ends it. The function requires that the last state was seen: no client leads.
 func (w *simWorld) observing() (end func()) {
 	if w.plan.recipe != "election" {
 		return func() {}
@@ -338,8 +338,8 @@ func (w *simWorld) observing() (end func()) {
 	}
 }
 
-// lead lets a worker lead by Lead, which stands again after a loss. Between two terms, and after the last one unless
-// Lead says that all went well, the leadership may or may not have been given up.
+// lead lets a worker lead by Lead, which stands again after a loss. Between two terms the leadership may or may not have been given up. The
+// same is true after the last term, unless Lead returns nil.
 func (w *simWorld) lead(ctx context.Context, worker int, place *simClient, st simStep, called int64) {
 	var last *simGrant
 	var ended int64
@@ -370,10 +370,10 @@ func (w *simWorld) lead(ctx context.Context, worker int, place *simClient, st si
 	}
 }
 
-// TestSimulationOfKeys plays the schedules of the other simulations with locks that are those of keys (an election has none): all
-// that befalls clients and servers there befalls them here. Programs of Curator and of kazoo, and of helpers like those of
-// testdata/interop, contend for the same keys. The invariants and the models are those of declared locks, with these rivals as
-// holders. At the end, when the servers' collector has had its time, nothing is left in a family but what a stock library made.
+// TestSimulationOfKeys plays the schedules of the other simulations with the locks of keys (an election has none). The same faults befall
+// clients and servers here. Programs of Curator and of kazoo, and of helpers like those of testdata/interop, contend for the same keys. The
+// invariants and the models are those of declared locks, with these rivals as holders. At the end, when the servers' collector has had its
+// time, only nodes that a stock library created are left in a family.
 func TestSimulationOfKeys(t *testing.T) {
 	effort.Proof(t)
 	playSeeds(t, effort.Of(400, 60), 5, newKeyed, func(all *simTotal) {
@@ -383,7 +383,7 @@ func TestSimulationOfKeys(t *testing.T) {
 	})
 }
 
-// newKeyed is the schedule of a seed of another simulation.
+// newKeyed takes the schedule of a seed of another simulation, and adds keys and rivals.
 func newKeyed(seed uint64) *schedule {
 	s := newSchedule(seed)
 	if seed%4 == 2 {
@@ -417,10 +417,11 @@ func (w *simWorld) keyed(lock string) bool {
 	return w.plan.keyed && w.declared[lock] != nil && w.declared[lock].recipe != "election"
 }
 
-// family is where a lock is declared, and key its key there; a lock that is no key's is declared where it is.
+// family returns the path of the family that declares a lock, and the lock's key there. Only a key's lock is declared there; any other is
+// declared at its own path.
 func (w *simWorld) family(lock string) (path, key string) { return lock + "-keys", "of " + lock + "%" }
 
-// node is where the contenders of a lock stand.
+// node returns the node that has the contenders of a lock.
 func (w *simWorld) node(lock string) string {
 	if !w.keyed(lock) {
 		return lock
@@ -430,7 +431,7 @@ func (w *simWorld) node(lock string) string {
 	return path
 }
 
-// familyOf are the parameters of a family whose locks have these.
+// familyOf returns the parameters of a family whose locks have the parameters of.
 func (w *simWorld) familyOf(of kind.Params) kind.Params {
 	p := &kind.KeyedParams{Of: of.Kind().Name, Fanout: w.plan.keyedBy, Foreign: "true", Common: kind.Common{Wire: kind.WireCurator}}
 	switch of := of.(type) {
@@ -444,7 +445,7 @@ func (w *simWorld) familyOf(of kind.Params) kind.Params {
 	return p
 }
 
-// declareAt writes what is declared of a lock.
+// declareAt writes the declaration of a lock.
 func (w *simWorld) declareAt(lock string, p kind.Params, change ...func(*kind.Payload)) {
 	if w.keyed(lock) {
 		lock, _ = w.family(lock)
@@ -453,7 +454,7 @@ func (w *simWorld) declareAt(lock string, p kind.Params, change ...func(*kind.Pa
 	w.lab.Declare(lock, p, change...)
 }
 
-// mutex is a handle on a lock, on the node of its key or by its key.
+// mutex returns a handle on a lock, by its key or by the path of the key's node.
 func (w *simWorld) mutex(c *recipes.Client, lock string, st simStep, opts ...recipes.Option) *recipes.Mutex {
 	if family, key := w.family(lock); w.keyed(lock) && st.byKey {
 		return c.Keyed(family, opts...).Mutex(key)
@@ -475,7 +476,7 @@ func (w *simWorld) semaphore(c *recipes.Client, lock string, st simStep) *recipe
 	return c.Semaphore(w.node(lock))
 }
 
-// keysAtRest requires that nothing is left of keys, but the nodes that other programs have made.
+// keysAtRest requires that nothing is left of keys, except the nodes that other programs have created.
 func (w *simWorld) keysAtRest() {
 	if !w.plan.keyed {
 		return

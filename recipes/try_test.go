@@ -18,7 +18,7 @@ func TestATryOfAFreeLockIsNotRefusedBecauseItsListingWasLost(t *testing.T) {
 		try := way.Try(l.Client("a"))
 		l.warm(try)
 		l.Srv.Inject(zktest.Once(zktest.On("getChildren2")), zktest.CutBefore)
-		x := l.Lock(try) // nobody holds it, nobody waits
+		x := l.Lock(try) // no client holds it, none waits
 		l.Unlock(x)
 	})
 }
@@ -53,7 +53,7 @@ func TestARefusedTryIsNotInTheWayOfTheNextCallOfItsClient(t *testing.T) {
 		c := l.Client("b")
 		for range 300 {
 			l.Refused(c.RWMutex("/rw").TryLock, recipes.ErrHeld)
-			r := l.Lock(c.RWMutex("/rw").TryRLock) // others only read; our own refused writer is in the way
+			r := l.Lock(c.RWMutex("/rw").TryRLock) // others only read; only our own refused writer can be in the way
 			l.Unlock(r)
 			_, err := c.Semaphore("/s").TryAcquire(t.Context(), 2)
 			require.ErrorIs(t, err, recipes.ErrHeld)
@@ -95,14 +95,14 @@ func TestATryIsNotRefusedBecauseOfAWaiterThatHasGivenUp(t *testing.T) {
 		l.Settle()
 		tried := l.Waiting(way.Try(a))
 		leaving.Release()
-		r := l.Got(tried) // nobody holds it, and nobody waits but for the end of its own cleaning
+		r := l.Got(tried) // no client holds it, and the try waits only for the end of its own client's cleaning
 		l.Unlock(r)
 		l.NothingLeft()
 	})
 }
 
-// The turn of one who cleans up went to one who waits for another client: a try is refused again, and does not wait too. Nor does
-// one that came before, and waited for the cleaning.
+// The turn passes from a caller that cleans up to a caller that waits for another client. From then on a try is refused again, and does not
+// wait too. A try that came before, and waited for the cleaning, is refused too.
 func TestATryIsRefusedOnceTheTurnHasGoneToAWaiter(t *testing.T) {
 	forEveryTry(t, func(t *testing.T, l *lab, way harness.Way) {
 		a := l.Client("a")
@@ -126,8 +126,8 @@ func TestATryIsRefusedOnceTheTurnHasGoneToAWaiter(t *testing.T) {
 	})
 }
 
-// The turn that nobody inherited was given up twice: at once, and when the contender was gone. By then it was another
-// goroutine's, and a third one got it as well.
+// A turn that no goroutine inherited was given up twice: at once, and when the contender was gone. By then another goroutine had the turn,
+// and a third one got it as well.
 func TestTurnGivenUpTwice(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		path := l.Mutex()
@@ -149,7 +149,7 @@ func TestTurnGivenUpTwice(t *testing.T) {
 	})
 }
 
-// Who waited for the turn gives up while its successor's place is being made: that place was met as a rival.
+// A goroutine waits for the turn, and gives up while the place for it is being created. A try met that place as a rival.
 func TestATryDuringAHandOffIsNotRefusedByThePlaceHandedOn(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("c")

@@ -110,7 +110,7 @@ func TestWaitingSendsOneLookASessionTimeout(t *testing.T) { // case 23: go-zooke
 	})
 }
 
-// A server that sheds a request has done nothing with it: there is nothing to lose a place for.
+// A server that sheds a request has done nothing with it, so a waiter has no reason to lose its place.
 func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		x := l.Lock(way.Block(l.Client("holder")))
@@ -126,7 +126,7 @@ func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
 			shed[r.Op]++
 			return true
 		}, zktest.Fail(zktest.CodeThrottled))
-		l.Srv.Disconnect(id) // whoever waits looks again
+		l.Srv.Disconnect(id) // a waiter looks again
 		time.Sleep(5 * time.Second)
 		notYet(t, w, "it is held")
 		l.Unlock(x)
@@ -136,8 +136,8 @@ func TestAServerThatThrottlesCostsNoPlaceInTheQueue(t *testing.T) {
 	})
 }
 
-// A context has its own reason to end (context.WithTimeoutCause): the error of a wait told that one, and errors.Is did not find
-// the deadline in it, although that of a call which came too late told both. Metrics counted it as cancelled.
+// A context can end with a cause of its own (context.WithTimeoutCause). The error of a wait told only that cause, and errors.Is did not
+// find the deadline in it. The error of a call that came too late told both. Metrics counted such a wait as cancelled.
 func TestAWaitThatEndsWithACauseOfItsOwnIsStillATimeout(t *testing.T) {
 	enough := errors.New("enough")
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
@@ -189,8 +189,8 @@ func TestAWaiterWhoseSessionExpiresIsToldAtOnce(t *testing.T) { // cases 15, 56:
 	})
 }
 
-// A client whose callers gave up before the network had answered left a contender for each behind, and cleaned up one at a
-// time: ten seconds of 30 ms timeouts at 40 ms of round trip kept the lock from everybody else for 43 s.
+// Callers gave up before the network had answered. Their client left a contender behind for each, and cleaned up one at a time. Ten seconds
+// of 30 ms timeouts, at 40 ms of round trip, kept the lock from all other clients for 43 s.
 func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	for name, way := range harness.Ways() {
@@ -236,8 +236,8 @@ func TestCallersThatTimeOutBeforeTheNetworkAnswersCostTheLockNothing(t *testing.
 	}
 }
 
-// The goroutine that was to send a create was preempted before it did, and the caller's context ended in that time.
-// The search for the contender found none and was done with it; then the create went out: a contender nobody knew of.
+// The goroutine that was to send a create was preempted first, and meanwhile the caller's context ended. The search for the contender found
+// none, and ended. Then the create went out: the client did not know of that contender.
 func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 	for name, way := range harness.Ways() {
 		runInLab(t, name, func(t *testing.T, l *lab) {
@@ -266,8 +266,8 @@ func TestACreateHandedOverLateIsNotForgotten(t *testing.T) {
 	}
 }
 
-// A create that a slow server executes when its session has been elsewhere and come back, behind the write that had shown it
-// absent: a contender nobody knew of stood for as long as the session lived.
+// A slow server executed a create when its session had moved away and come back, after the write that had shown the contender absent. The
+// client did not know of that contender, which stood for as long as the session lived.
 func TestACreateExecutedLateIsDeleted(t *testing.T) {
 	for name, way := range harness.Ways() {
 		runInLab(t, name, func(t *testing.T, l *lab) {
@@ -291,8 +291,8 @@ func TestACreateExecutedLateIsDeleted(t *testing.T) {
 	}
 }
 
-// Who may write its own node but not read it, and whose first confirming write lost its reply, wrote with an old version again
-// and again, without a pause: 7,483 requests in five minutes, and never granted.
+// A client may write its own node but not read it, and its first confirming write lost its reply. It then wrote with an old version again
+// and again, without a pause. It sent 7,483 requests in five minutes, and was never granted.
 func TestAnUnreadableNodeWhoseMarkLostItsReplyIsConfirmedAtAnyVersion(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.Declare("/m", kind.Mutex.New(), func(p *kind.Payload) {
@@ -302,7 +302,7 @@ func TestAnUnreadableNodeWhoseMarkLostItsReplyIsConfirmedAtAnyVersion(t *testing
 		b.Crowd(1)
 		x := l.Lock(a.Mutex("/m").Lock)
 		ch := async(func() (*recipes.Lease, error) { return bounded(time.Minute, b.Mutex("/m").Lock)(t.Context()) })
-		time.Sleep(b.Newest().Timeout() / 3) // it cannot heartbeat on it either: the grant takes a write
+		time.Sleep(b.Newest().Timeout() / 3) // it cannot heartbeat on its node either, so the grant takes a write
 		l.Srv.Inject(zktest.Once(zktest.On("setData")), zktest.DropReply)
 		before := l.Srv.Counts().Total
 		l.Unlock(x)
@@ -312,7 +312,7 @@ func TestAnUnreadableNodeWhoseMarkLostItsReplyIsConfirmedAtAnyVersion(t *testing
 	})
 }
 
-// A Dialer that never returned, whatever became of its context, kept Close and every later session waiting.
+// A Dialer did not return, even when its context ended. It kept Close and every later session waiting.
 func TestADialerThatNeverReturnsHoldsUpNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		forever, blocked := make(chan struct{}), make(chan struct{}, 1)
@@ -336,7 +336,7 @@ func TestADialerThatNeverReturnsHoldsUpNothing(t *testing.T) {
 		block.Store(true)
 		l.Srv.Disconnect(0)
 		<-blocked
-		_ = c.Close() // of a session whose end no server has confirmed; that it returns is what counts
+		_ = c.Close() // no server confirms the end of the session; the test only needs Close to return
 		close(forever)
 		synctest.Wait()
 	})
@@ -389,7 +389,7 @@ func TestRequestBudgetsOfATryThatFails(t *testing.T) { // one round trip, no wat
 		release := l.holdsPermits(holder, holder.Mutex("/m"), holder.RWMutex("/rw"))
 		c := l.Client("c")
 		refused := func() { l.Refused(way.Try(c), recipes.ErrHeld) }
-		refused() // knows the declarations from here on
+		refused() // the client knows the declarations from here on
 		id := l.SessionID(c)
 		got := l.Cost(refused)
 		require.Equal(t, 1, got.Trips)
@@ -403,8 +403,9 @@ func TestRequestBudgetsOfATryThatFails(t *testing.T) { // one round trip, no wat
 }
 
 func TestRequestBudgetsOfTheHandOff(t *testing.T) {
-	// After the release commits at most one round trip, no write, and one waiter woken, however many wait; the
-	// one behind it looks ahead. A mutex's waiter that was next needs no request; one whose name or data others decide about lists.
+	// After the release commits, a grant takes at most one round trip and no write. A semaphore's takes two, and a transaction in one of
+	// them. One waiter is woken, however many wait, and the one behind it looks ahead. The next waiter of a mutex needs no request. If
+	// others decide about the names or the data of nodes, the next waiter lists.
 	for name, b := range map[string]struct {
 		way   string
 		trips int // from the release's commit to the grant
@@ -457,8 +458,8 @@ func TestRequestBudgetsOfTheHandOff(t *testing.T) {
 }
 
 func TestRequestBudgetsOfASetThatWaits(t *testing.T) {
-	// Queueing: the try at once, and where permits are wanted the exchange for places. The grant: what the members
-	// need, here the mutex no more than its event, then one proof of all.
+	// To queue, a set sends what its try sends. For the grant, each member needs what it needs by itself: here the mutex needs only its
+	// event. Then one proof covers all members.
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()
 		x := l.Lock(l.Client("holder").Mutex("/m").Lock)
