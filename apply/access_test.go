@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	oldKey = "provisioner:secret" // its digest is admin
+	oldKey = "provisioner:secret" // admin has its digest
 	newKey = "successor:s3cr3t"
 	ciKey  = "ci:looks"
 )
@@ -43,12 +43,12 @@ func may(admins, readers []string) *plan.Access {
 	return a
 }
 
-// administered is a tree with one lock, its declared lists included, as one configuration says it.
+// administered returns a tree with one lock in a namespace. It has the access lists that a configuration would give it.
 func (s *site) administered(a *plan.Access) *plan.Tree {
 	return s.granted(a, declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex))
 }
 
-// granted are nodes whose lists name the administrators and readers, and a program.
+// granted returns a tree whose access lists name the administrators and readers. The lists of locks also name a program.
 func (s *site) granted(a *plan.Access, nodes ...*plan.Node) *plan.Tree {
 	tree := s.tree(nodes...)
 	for _, n := range tree.Nodes {
@@ -71,7 +71,7 @@ func (s *site) as(keys ...string) *recipes.Client {
 	return s.connect(cfg)
 }
 
-// settled asserts that nothing is left to do, and that the tool's nodes have these lists.
+// settled asserts that nothing is left to do, and that the tool's own nodes have the access list of the tree.
 func (s *site) settled(c *recipes.Client, tree *plan.Tree) {
 	s.t.Helper()
 	p := s.plan(c, tree)
@@ -83,14 +83,14 @@ func (s *site) settled(c *recipes.Client, tree *plan.Tree) {
 	require.Empty(s.t, s.index(c).Pending)
 }
 
-// Nothing of it costs a round trip more: the lists were read before, and are read side by side.
+// A plan with declared access needs no more round trips: it reads the lists in any case, and in parallel.
 func TestDeclaredAccessCostsNoRoundTrip(t *testing.T) {
 	cost := func(access *plan.Access) (trips, requests int) {
 		s := inMemory(t)
 		tree := s.administered(may([]string{oldKey}, nil))
 		tree.Intent.Access = access
 		s.apply(s.as(oldKey), tree)
-		c := s.as(oldKey) // of its own: what an apply leaves to be done in the background is not counted
+		c := s.as(oldKey) // a session of its own, without the background work of the apply
 		require.False(t, s.plan(c, tree).HasChanges())
 		s.server.ResetCounts()
 		require.False(t, s.plan(c, tree).HasChanges())
@@ -141,7 +141,7 @@ func TestListsOfTheToolsNodesThatWereChangedByHandArePutBack(t *testing.T) {
 	require.NotContains(t, err.Error(), "access list changed, at", "the servers note when data changes")
 }
 
-// Many locks, of which most go in the apply that gives the rest other administrators.
+// One apply deletes most of 1,500 locks and gives the rest another administrator.
 func TestAdministratorsOfManyLocksFollowWhileMostOfThemGo(t *testing.T) {
 	s := inMemory(t)
 	c := s.as(oldKey, newKey)
@@ -164,7 +164,7 @@ func TestAdministratorsOfManyLocksFollowWhileMostOfThemGo(t *testing.T) {
 	s.settled(s.as(oldKey), many(100, oldKey))
 }
 
-// Nobody else writes anything, not even a place in the apply lock's queue.
+// The apply of a reader writes nothing, not even a node in the queue of the apply lock.
 func TestNobodyButAnAdministratorApplies(t *testing.T) {
 	s := inMemory(t)
 	tree := s.administered(may([]string{oldKey}, []string{ciKey}))
@@ -183,7 +183,7 @@ func TestNobodyButAnAdministratorApplies(t *testing.T) {
 	require.NoError(t, executor(ci).applier().Among(ip), "whether an address is ours the servers know")
 }
 
-// The root was made by hand, open to everybody, as zkCli.sh makes it.
+// The root was created by hand and is open to everybody, as zkCli.sh creates it.
 func TestRootThatIsOpenToEverybodyIsWarnedOf(t *testing.T) {
 	s := inMemory(t)
 	require.NoError(t, s.server.Create(s.root, nil))
@@ -199,9 +199,8 @@ func TestRootThatIsOpenToEverybodyIsWarnedOf(t *testing.T) {
 	require.Empty(t, warned())
 }
 
-// estate is a stack in which everything is that has an access list: the tool's own nodes, namespaces, locks with
-// and without structural children, and a namespace that is no longer declared and stays because of a node in it
-// that another program made.
+// estate declares every sort of node with an access list: namespaces, and locks with and without structural children. An apply adds the
+// tool's own nodes. settle adds namespaces that are no longer declared, but stay because of another program's node.
 func (s *site) estate(a *plan.Access, more ...*plan.Node) *plan.Tree {
 	return s.granted(a, append(more,
 		declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex),
@@ -209,14 +208,14 @@ func (s *site) estate(a *plan.Access, more ...*plan.Node) *plan.Tree {
 	)...)
 }
 
-// grown is an estate with more in it: an apply that makes an estate into it creates each kind of node that there is.
+// grown is an estate with more nodes: an apply from an estate to it creates every sort of declared node.
 func (s *site) grown(a *plan.Access) *plan.Tree {
 	tree := s.estate(a, declare("/more", kind.Namespace), declare("/more/pool", kind.Semaphore, set("permits", 3)), declare("/pay/new", kind.Mutex))
 	s.rebase(tree, "/solo", "/more/solo")
 	return tree
 }
 
-// rebase gives what is declared at a path another one.
+// rebase moves a declared node from one path to another.
 func (s *site) rebase(tree *plan.Tree, from, to string) {
 	for _, n := range tree.Nodes {
 		if n.Path == s.root+from {
@@ -226,7 +225,7 @@ func (s *site) rebase(tree *plan.Tree, from, to string) {
 	slices.SortFunc(tree.Nodes, func(a, b *plan.Node) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// settle makes an estate, with what it has left behind.
+// settle applies an earlier tree and then an estate. Two namespaces of the earlier tree stay.
 func (s *site) settle(a *plan.Access, keys ...string) {
 	s.t.Helper()
 	first := s.estate(a, declare("/old", kind.Namespace), declare("/odd", kind.Namespace), declare("/odd/in", kind.Namespace))
@@ -237,11 +236,11 @@ func (s *site) settle(a *plan.Access, keys ...string) {
 	s.apply(c, s.estate(a))
 }
 
-// foreign is the name of nodes that somebody else makes.
+// foreign is the name of nodes that other programs make.
 const foreign = "/theirs"
 
-// A rotation that creates more than a transaction holds ends between two of them. What the first ones created is of both, and
-// nothing looks as if it had been changed by hand.
+// A rotation of administrators needs several transactions, and ends between two of them. The nodes created so far admit both
+// administrators, and no node seems changed by hand.
 func TestRotationThatEndsBetweenTransactionsLeavesBothIn(t *testing.T) {
 	s := inMemory(t)
 	readers := []string{ciKey}
@@ -272,8 +271,8 @@ func TestRotationThatEndsBetweenTransactionsLeavesBothIn(t *testing.T) {
 	s.arrived(after, []string{newKey})
 }
 
-// somebodyCanDoEverything asserts that one identity alone has all rights on every node of the stack, so that it can
-// carry on, or go back. It returns who can, the new one if both can.
+// somebodyCanDoEverything asserts that one identity alone has all rights on every node of the stack, so that it can finish the apply or go
+// back. It returns that identity; if both can, the new one.
 func (s *site) somebodyCanDoEverything(before, after []string) string {
 	s.t.Helper()
 	lacks := map[string]string{}
@@ -292,8 +291,7 @@ func (s *site) somebodyCanDoEverything(before, after []string) string {
 	return ""
 }
 
-// everyList has the lists of all nodes below the root and of it, but for contenders and somebody else's node:
-// as the server has them.
+// everyList returns the server's access lists of the root and all nodes below it, except contenders and foreign nodes.
 func (s *site) everyList() map[string]kind.List {
 	out := map[string]kind.List{}
 	var walk func(string)
@@ -313,7 +311,7 @@ func (s *site) everyList() map[string]kind.List {
 	return out
 }
 
-// arrived asserts that everybody who is declared can plan, that nothing is left to do, and that nobody else is in any list.
+// arrived asserts that every declared identity can plan, that nothing is left to do, and that no list names another identity.
 func (s *site) arrived(tree *plan.Tree, admins []string) {
 	s.t.Helper()
 	for _, keys := range append([]string{ciKey}, admins...) {
@@ -361,8 +359,9 @@ func accessLists(t *testing.T, s *site) {
 	require.Empty(t, x2.Pending, "the note is cleared")
 }
 
-// All lists were set, and "0 of 8 access lists" were said to be left. What an interrupted apply had not come to was told as changed by
-// hand, beside the word that the plan finishes it. Data that was changed by hand meanwhile is told all the same.
+// An interrupted apply had set all lists, and its error said that "0 of 8 access lists" were left. For lists that an interrupted
+// apply had not reached, a plan reported changes by hand, although it also said that it finishes them. Data that was changed by hand
+// meanwhile is still reported.
 func TestInterruptedAccessListsAreFinishedByTheNextApply(t *testing.T) {
 	for done, says := range map[int]string{1: "1 of 8 access lists", 3: "3 of 8 access lists", 8: "all 8 access lists"} {
 		s, c := shopped(t)
@@ -408,7 +407,7 @@ func TestInterruptBeforeTheTransactionWritesNothing(t *testing.T) {
 
 func TestServerThatRewritesTheListIsNoticed(t *testing.T) {
 	s, c := provisioned(t)
-	// "auth" is written out by the server: what stands there is not what was declared.
+	// The server replaces "auth" by the connection's identities, so the stored list differs from the declared one.
 	auth := func(n *plan.Node) { n.ACL = kind.List{{Scheme: "auth", Perms: kind.PermAll}} }
 	p := s.plan(c, s.tree(declare("/a", kind.Mutex, auth)))
 	_, err := executor(c).Run(t.Context(), p)
@@ -418,8 +417,8 @@ func TestServerThatRewritesTheListIsNoticed(t *testing.T) {
 	require.NotContains(t, err.Error(), admin.ID)
 }
 
-// The reply to a list is lost, and with it the servers: what the user must know is that the lock is lost, and not only
-// that one connection was.
+// The connection breaks at the request for a list, and no server can be reached then. The error must say that the lock is lost, and not
+// only that one connection broke.
 func TestAccessListCutOffForGoodTellsThatTheLockIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := shopped(t)

@@ -23,8 +23,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// bulk declares n mutexes in namespaces of 500, each with a contenders' list of so
-// many lines more, which is how a declaration gets long.
+// bulk declares n mutexes in namespaces of 500. If lines is positive, an id of that many lines in each contenders' list makes the
+// declaration long.
 func bulk(n, lines int, text string) []*plan.Node {
 	var nodes []*plan.Node
 	for i := range n {
@@ -34,7 +34,7 @@ func bulk(n, lines int, text string) []*plan.Node {
 		}
 		m := declare(fmt.Sprintf("%s/lock-%05d", ns, i), kind.Mutex, set("description", text))
 		if lines > 0 {
-			// One long id: many entries take the test's time, not the transaction's room.
+			// One long id is enough: many entries would take the test's time, and no more room in the transaction.
 			id := text + ":" + strings.Repeat(strings.Repeat("A", 69)+"=", lines)
 			m.Payload.ChildACL = append(m.Payload.ChildACL, kind.ACL{Scheme: "digest", ID: id, Perms: kind.PermRead})
 		}
@@ -65,7 +65,7 @@ func batched(t *testing.T, s *site) {
 	p = s.plan(c, tree)
 	require.False(t, p.HasChanges(), "%s", p)
 
-	// One lock of many: what changes, and the record.
+	// A change of one lock takes two operations: one for the lock and one for the record.
 	one := s.tree(bulk(3000, 0, "x")...)
 	set("description", "changed")(one.Nodes[1700])
 	p = s.plan(c, one)
@@ -74,7 +74,7 @@ func batched(t *testing.T, s *site) {
 	require.Less(t, p.Transaction.Bytes, 2_000)
 	s.apply(c, one)
 
-	// Fewer, and others, with a destroy behind: nothing is left.
+	// Fewer and other locks are declared, and then destroyed: nothing is left.
 	rest := s.tree(append(bulk(700, 0, "y"), declare("/solo", kind.Election))...)
 	s.apply(c, rest)
 	p = s.plan(c, rest)
@@ -92,7 +92,7 @@ func wealth(s *site) (before, after *plan.Tree) {
 		declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex), declare("/pay/old", kind.Semaphore),
 		declare("/pay/pool", kind.Semaphore, set("permits", 3)), declare("/solo", kind.Election), declare("/zone", kind.RWLock))...)
 	solo := declare("/pay/boss", kind.Election)
-	solo.Addr = "solo.election" // renamed, the address is the same
+	solo.Addr = "solo.election" // its path changes, its address stays
 	solo.Payload.Owner.Addr = string(solo.Addr)
 	after = s.tree(append(bulk(45, 280, "y"),
 		declare("/pay", kind.Namespace, adminOnly), declare("/pay/ledger", kind.Mutex, set("wire", "kazoo")),
@@ -105,7 +105,7 @@ func wealth(s *site) (before, after *plan.Tree) {
 	return before, after
 }
 
-// An interrupt lets the transaction under way finish, and says what was done.
+// An interrupted apply finishes the transaction under way, and its error says what was done.
 func TestInterruptBetweenBatchesSaysWhatIsLeft(t *testing.T) {
 	s, c := provisioned(t)
 	tree := s.tree(bulk(44, 280, "x")...)
@@ -127,7 +127,7 @@ func TestInterruptBetweenBatchesSaysWhatIsLeft(t *testing.T) {
 	require.False(t, s.plan(c, tree).HasChanges())
 }
 
-// everything is the richest apply without a crash.
+// everything runs the richest apply without a fault.
 func everything(t *testing.T, s *site) {
 	c := s.provisioner()
 	before, after := wealth(s)
@@ -147,8 +147,8 @@ func everything(t *testing.T, s *site) {
 	require.ElementsMatch(t, []string{".locktree", "zone"}, s.children(c, s.root), "what was forgotten stays")
 }
 
-// The servers read less than the default: they end the connection without a word.
-// Halves are sent, then halves of these, and what had been sent stands.
+// The servers accept shorter requests than the default, and close the connection without a reply. The apply halves the transaction until
+// they accept it. Committed parts stay.
 func TestTransactionTheServersDoNotReadIsHalved(t *testing.T) {
 	for name, frame := range map[string]int{"one transaction": 250_000, "two": 500_000} {
 		t.Run(name, func(t *testing.T) {
@@ -187,8 +187,8 @@ func halved(t *testing.T, s *site, frame int) {
 	s.converges(c, tree, plan.Options{})
 }
 
-// One lock is longer than the servers read: nothing can be cut, and the error says
-// what the servers are set to. What stood before it in the plan is there.
+// One lock is longer than the servers accept, so nothing can be cut. The error names the setting of the servers. The locks before it in the
+// plan are created.
 func TestLockTheServersDoNotReadIsTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := provisioned(t, zktest.WithMaxFrame(60_000))
@@ -213,12 +213,10 @@ func TestLockTheServersDoNotReadIsTooLarge(t *testing.T) {
 	})
 }
 
-// What BenchmarkScale measures in seconds and MiB follows from these numbers, which
-// are the same on every machine.
+// The figures of BenchmarkScale, in seconds and MiB, follow from the counts below, which are the same on every machine.
 
-// A plan costs a read of each node and a fixed number for the rest: the access lists of nodes that nobody has touched are not read,
-// except those of the last transaction, which the next apply names. An apply costs as many transactions as the plan says, and a
-// check of each node.
+// A plan reads the data and the access list of each node once, and sends a fixed number of requests besides. An apply sends as many
+// transactions as the plan says, and checks each node.
 func TestAPlanAsksForEachNodeOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const locks, fixed = 2500, 60 // fixed: root, record, apply lock, namespaces' children
@@ -235,7 +233,7 @@ func TestAPlanAsksForEachNodeOnce(t *testing.T) {
 		counts := s.server.Counts()
 		require.Equal(t, len(p.Batches), res.Transactions)
 		require.Greater(t, res.Transactions, 1)
-		require.LessOrEqual(t, counts.ByOp["multi"], res.Transactions+2, "%v", counts.ByOp) // the apply lock, the scaffold
+		require.LessOrEqual(t, counts.ByOp["multi"], res.Transactions+2, "%v", counts.ByOp) // two more: the apply lock, the scaffold
 		require.LessOrEqual(t, counts.Total, 2*nodes+fixed+2*res.Transactions, "read back once: %v", counts.ByOp)
 
 		s.server.ResetCounts()
@@ -263,17 +261,15 @@ func TestAPlanAsksForEachNodeOnce(t *testing.T) {
 	})
 }
 
-// bytesPerLock is what a plan may keep for each lock that stays as it is: the node as
-// it was read, the change that is none, and the pin. Measured
-// are 853 bytes; it was 2,680 with a copy of each text and access list for everybody
-// who mentions it, and with the payloads' emptied maps.
+// bytesPerLock limits the memory that a plan keeps for each unchanged lock: the node as read, the change without an action, and the pin.
+// The measured value is 853 bytes. It was 2,680 when each mention of a text or access list had its own copy, and payloads kept their
+// emptied maps.
 const bytesPerLock = 920
 
-// bytesPerChange is what a saved plan may take, once it is read, for each semaphore that
-// gets another limit: the node before and after, the change, the pins of the node and of
-// its two children. Measured are 1,798 bytes; it was 3,800 with the access lists of three
-// entries that each of the four nodes and two payloads had for itself. 180 of them are room for
-// max_hold, max_wait, owner and runbook in the parameters before and after.
+// bytesPerChange limits the memory of a saved plan, once read, for each semaphore that gets another limit: the node before and after, the
+// change, and the pins of the node and its two children. The measured value is 1,798 bytes. It was 3,800 when each of the four nodes and
+// two payloads had its own access lists of three entries. 180 of the bytes are room for max_hold, max_wait, owner and runbook in the
+// parameters before and after.
 const bytesPerChange = 1980
 
 func TestASavedPlanKeepsAnAccessListOnce(t *testing.T) {
@@ -304,17 +300,16 @@ func TestASavedPlanKeepsAnAccessListOnce(t *testing.T) {
 	runtime.KeepAlive(data)
 }
 
-// heap is what is in use.
+// heap returns the bytes of the heap in use.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what the first one finalises
+	runtime.GC() // frees what the first one finalised
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// The configuration's own tree and the server live before and after, so that they
-// are in neither number.
+// The configuration's tree and the server exist before and after both measurements, so neither figure includes them.
 func TestAPlanKeepsWhatIsDeclaredAndReadOnce(t *testing.T) {
 	const locks = 5_000
 	s, c := provisioned(t)

@@ -23,10 +23,9 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// BenchmarkScale prints what large trees cost a person who runs the program: time
-// and the largest resident size of the locktree process, as Linux counts it for an
-// ended child, against a server in a process of its own. Nothing is asserted but
-// that each command does what it says; bench_facts_test.go has the assertions.
+// BenchmarkScale prints the time and the largest resident size of the locktree process for large trees. Linux counts that size for an ended
+// child. The server is a process of its own. The benchmark asserts only that each command does what it says; batch_test.go asserts the
+// costs.
 func BenchmarkScale(b *testing.B) {
 	bin := filepath.Join(b.TempDir(), "locktree")
 	out, err := exec.Command("go", "build", "-o", bin, "../cmd/locktree").CombinedOutput()
@@ -45,7 +44,7 @@ func BenchmarkScale(b *testing.B) {
 	} {
 		for _, c := range server.cases {
 			b.Run(fmt.Sprintf("%s/%s/%d", server.name, c.shape.name, c.locks), func(b *testing.B) {
-				b.ReportMetric(0, "ns/op") // the figures stand in the table
+				b.ReportMetric(0, "ns/op") // the table has the figures
 				rows = append(rows, measure(b, bin, server.start(b, bin), c)...)
 				rows[len(rows)-len(phases)].what = fmt.Sprintf("%d locks, %s, %s", c.locks, c.shape.name, server.name)
 			})
@@ -68,10 +67,10 @@ type row struct {
 	result      string
 }
 
-// phases are the commands, in order; what the configuration says before each.
+// phases are the commands in order, each with the state of the configuration before it.
 var phases = []struct {
 	name    string
-	changed bool // a part of the locks, see shape.percent
+	changed bool // whether a part of the locks is changed, see shape.percent
 	args    []string
 	want    string
 }{
@@ -108,8 +107,8 @@ func measure(b *testing.B, bin, server string, c scaleCase) (rows []row) {
 	return rows
 }
 
-// run runs a command to its end and notes what it cost. What it says goes to a file:
-// Linux starts the count of a child's memory at its parent's size.
+// run runs a command to its end and measures its cost. The output goes to a file, because Linux starts a child's memory count at its
+// parent's size.
 func run(b *testing.B, r *row, bin, dir string, args []string) {
 	out, err := os.Create(filepath.Join(dir, "output"))
 	require.NoError(b, err)
@@ -124,7 +123,7 @@ func run(b *testing.B, r *row, bin, dir string, args []string) {
 	r.peakMiB = float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) / 1024
 }
 
-// match returns what the command said of that form.
+// match returns the first match of a pattern in the command's output.
 func match(b *testing.B, dir string, what *regexp.Regexp) string {
 	out, err := os.Open(filepath.Join(dir, "output"))
 	require.NoError(b, err)
@@ -175,10 +174,10 @@ func printTable(w io.Writer, rows []row) {
 // shape is a way to declare many locks.
 type shape struct {
 	name string
-	// files are written beside the ensemble: by name, for so many locks of which the
-	// first so many have another description, or limit.
+	// files returns the files beside that of the ensemble, by name. They declare the given number of locks; the first of them, as many as
+	// changed, have another description or limit.
 	files func(locks, changed int) map[string]string
-	// percent of the locks change.
+	// percent is the share of the locks that change.
 	percent int
 }
 
@@ -228,10 +227,9 @@ var oneNamespace = shape{"one namespace", func(locks, changed int) map[string]st
 	return map[string]string{"locks.locktree.hcl": "namespace \"n\" {\n  acl = acl.open\n" + mutexes(locks, changed) + "}\n"}
 }, 1}
 
-// semaphores all get another limit: each has two children to look at, a change in the
-// plan with the node before and after it, and an operation. Their access lists are as
-// long as in real use. Applying the saved plan took 740 MiB when each node brought its
-// own copies of them; it takes 425 MiB on either server, as main.memoryGoal asks for.
+// semaphores all get another limit. Each has two children to read, an operation, and a change in the plan with the node before and after
+// it. Their access lists are as long as in real use. Applying the saved plan took 740 MiB when each node had its own copies of them. It
+// takes 425 MiB on either server, as main.memoryGoal requires.
 var semaphores = shape{"semaphores, each changed", func(locks, changed int) map[string]string {
 	return map[string]string{"locks.locktree.hcl": fmt.Sprintf(`
 principal "admin" {
@@ -297,14 +295,12 @@ var writtenOut = shape{"written out", func(locks, changed int) map[string]string
 	return map[string]string{"locks.locktree.hcl": b.String()}
 }, 1}
 
-// BenchmarkBesideTerraform prints what a thousand locks cost beside Terraform with the
-// tfzk provider, which knows plain nodes, on the same Apache ZooKeeper. Both programs
-// must be on the PATH: their sources build with "go build", github.com/hashicorp/terraform
-// and github.com/tfzk/terraform-provider-zookeeper. Terraform's memory is that of its own
-// process, without the provider's.
+// BenchmarkBesideTerraform prints the costs of a thousand locks, and those of a thousand plain nodes with Terraform and the tfzk provider,
+// on the same Apache ZooKeeper. Both programs must be on the PATH. "go build" builds them from github.com/hashicorp/terraform and
+// github.com/tfzk/terraform-provider-zookeeper. Terraform's memory is that of its own process, without the provider's.
 func BenchmarkBesideTerraform(b *testing.B) {
 	terraform, provider := onPath(b, "terraform"), onPath(b, "terraform-provider-zookeeper")
-	b.ReportMetric(0, "ns/op") // the figures stand in the table
+	b.ReportMetric(0, "ns/op") // the table has the figures
 	bin := filepath.Join(b.TempDir(), "locktree")
 	out, err := exec.Command("go", "build", "-o", bin, "../cmd/locktree").CombinedOutput()
 	require.NoError(b, err, "%s", out)
@@ -328,13 +324,11 @@ func onPath(b *testing.B, program string) string {
 	return path
 }
 
-// terraformSays is what each command says it did, or would.
+// terraformSays matches what a Terraform command says it did, or would do.
 var terraformSays = regexp.MustCompile(`(Plan:|No changes|Resources:)[^.]*`)
 
-// measureTerraform does the same with nodes that hold the same texts; each change is
-// another text in one of a hundred. The nodes are counted because that suits Terraform
-// best: with for_each it evaluates the set anew for each of them, and a plan that takes
-// 2 s takes 40.
+// measureTerraform runs the same commands with nodes that hold the same texts. A change gives one node in a hundred another text. The nodes
+// use count, which suits Terraform best: with for_each it evaluates the set again for each node, and a plan of 2 s takes 40 s.
 func measureTerraform(b *testing.B, terraform, provider, server string, locks int) (rows []row) {
 	dir := b.TempDir()
 	settings := filepath.Join(dir, "terraformrc")
@@ -347,7 +341,7 @@ provider_installation {
 }
 `, filepath.Dir(provider)), 0o600))
 	b.Setenv("TF_CLI_CONFIG_FILE", settings)
-	b.Setenv("CHECKPOINT_DISABLE", "1") // it would ask its maker for news
+	b.Setenv("CHECKPOINT_DISABLE", "1") // it would ask its maker for new versions
 
 	for _, p := range phases {
 		changed := 0
@@ -373,7 +367,7 @@ resource "zookeeper_znode" "m" {
 }
 `, server, locks, changed), 0o600))
 		r := row{phase: p.name}
-		args := slices.DeleteFunc(slices.Clone(p.args), func(arg string) bool { return arg == "-concise" }) // which Terraform does not know
+		args := slices.DeleteFunc(slices.Clone(p.args), func(arg string) bool { return arg == "-concise" }) // Terraform has no such flag
 		run(b, &r, terraform, dir, slices.Insert(args, 1, "-no-color"))
 		r.result = match(b, dir, terraformSays)
 		rows = append(rows, r)

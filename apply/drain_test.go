@@ -25,15 +25,15 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// shopWithout is the shop after its ledger was taken out of the configuration.
+// shopWithout is the shop without its ledger.
 func (s *site) shopWithout() *plan.Tree {
 	tree := s.shop()
 	tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Path == s.root+"/pay/ledger" })
 	return tree
 }
 
-// Who loses the apply lock while others wait to get in must not write any more: the lock stays
-// shut, which was not told, or told as "nothing was written".
+// An apply that loses the apply lock during a drain must not write any more, so the drained lock stays shut. The error did not say so, or
+// said "nothing was written".
 func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := shopped(t)
@@ -48,8 +48,8 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 	})
 }
 
-// One lock that other programs took between plan and apply stopped the apply of all of them. It stays in its node, which may be a
-// container, and the next apply that finds it idle creates it again.
+// Other programs took one imported lock between plan and apply, which stopped the apply of all locks. It now stays in its node, which may
+// be a container. The next apply that finds it idle creates it again.
 func TestAContainerInUseIsLeftAndEachApplyTriesAgain(t *testing.T) {
 	for name, late := range map[string]bool{"since the plan": false, "since the apply looked": true} {
 		for _, data := range []string{"10.0.0.1", ""} {
@@ -69,7 +69,7 @@ func containerInUse(t *testing.T, s *site, late bool, data string) {
 		tree.Nodes = append(tree.Nodes, n)
 		tree.Intent.Imports = append(tree.Intent.Imports, plan.Import{To: n.Addr, Path: n.Path})
 	}
-	// applies asserts who made the nodes, and that the apply left the locks that were used meanwhile.
+	// applies runs an apply. It asserts who made the nodes, and that the apply left the locks in use.
 	applies := func(p *plan.Plan, used bool, left ...plan.Addr) {
 		require.True(t, p.Applyable(), "%s", p)
 		contender, ev := "", events{}
@@ -101,8 +101,8 @@ func containerInUse(t *testing.T, s *site, late bool, data string) {
 	require.False(t, s.plan(ours, tree).HasChanges())
 }
 
-// A program of another library does not know of draining: it comes, or leaves,
-// between the look at the contenders and the transaction. By force means by force.
+// Programs of other libraries ignore draining. One comes or leaves between the look at the contenders and the transaction. The lock is
+// broken by force all the same.
 func TestForceBreakOvertakenByAContenderLooksAgain(t *testing.T) {
 	for name, comes := range map[string]bool{"one comes": true, "one leaves": false} {
 		t.Run(name, func(t *testing.T) {
@@ -131,8 +131,8 @@ func TestForceBreakOvertakenByAContenderLooksAgain(t *testing.T) {
 	}
 }
 
-// The first batch is there, the second is refused: the lock that was emptied for it
-// is opened again, and nobody is locked out until somebody applies again.
+// The first batch is committed and the second is refused. The apply then opens the lock that it drained for the second, so that no program
+// is locked out until the next apply.
 func TestLockThatDrainsForALaterBatchIsOpenedWhenThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := provisioned(t)
@@ -177,8 +177,7 @@ func destroyAll(t *testing.T, s *site) {
 	s.apply(c, s.shop())
 }
 
-// A contender that arrives between the last look and the transaction: ZooKeeper
-// itself refuses, and so the whole apply.
+// A contender arrives between the last look and the transaction. ZooKeeper refuses the transaction, and so the whole apply.
 func TestContenderThatArrivesAtTheLastMomentIsUnharmed(t *testing.T) { lastMoment(t, inMemory(t)) }
 
 func lastMoment(t *testing.T, s *site) {
@@ -191,7 +190,7 @@ func lastMoment(t *testing.T, s *site) {
 	var failed []event.Failed
 	x.Events = func(e event.Event) {
 		switch e := e.(type) {
-		case event.Verified: // all was idle
+		case event.Verified: // all locks were idle
 			lease = s.takes(w.Mutex(s.root + "/pay/ledger").Lock)
 		case event.Failed:
 			failed = append(failed, e)
@@ -236,20 +235,20 @@ func find[E event.Event](ev events) (out E) {
 	return out
 }
 
-// patience is how long others are waited for, and servers: nothing here takes so long but what hangs.
+// patience is how long the tests wait for other programs and for servers. Only something that hangs takes so long.
 const patience = 5 * time.Minute
 
-// at declares a node under an address that does not follow from its path.
+// at gives a node an address that does not follow from its path.
 func at(addr string) func(*plan.Node) {
 	return func(n *plan.Node) { n.Addr, n.Payload.Owner.Addr = plan.Addr(addr), addr }
 }
 
-// lockAt declares a lock, which keeps its address, at one of two paths.
+// lockAt declares a lock at a path. Its address does not depend on the path.
 func (s *site) lockAt(path string, k *kind.Kind) *plan.Tree {
 	return s.tree(declare("/pay", kind.Namespace), declare(path, k, at("lock."+k.Name)))
 }
 
-// opened opens a lock of any kind.
+// opened returns the function that takes a lock, for any kind.
 func opened(c *recipes.Client, k *kind.Kind, path string) func(context.Context) (*recipes.Lease, error) {
 	switch k {
 	case kind.RWLock:
@@ -264,8 +263,8 @@ func opened(c *recipes.Client, k *kind.Kind, path string) func(context.Context) 
 	return c.Mutex(path).Lock
 }
 
-// A changed path is refused while the lock is held or waited for, and goes on with a drain. At no moment does a program hold the lock
-// at both paths: one transaction deletes the old node and creates the new one, which only the apply can create.
+// An apply refuses to change the path of a lock that is held or waited for, unless it drains the lock. Programs never hold the lock at both
+// paths: one transaction deletes the old node and creates the new one, which only the apply can create.
 func TestChangedPathOfALockInUse(t *testing.T) {
 	for _, k := range []*kind.Kind{kind.Mutex, kind.RWLock, kind.Semaphore, kind.Election, kind.Keyed} {
 		t.Run(k.Name, func(t *testing.T) {
@@ -329,13 +328,13 @@ func TestChangedPathOfALockInUse(t *testing.T) {
 	}
 }
 
-// creates has a program create a node, as clients of other libraries do where none is.
+// creates has a program create a node, as clients of other libraries do if it is missing.
 func (s *site) creates(who, path string) error {
 	_, err := s.session(s.dial(who)).Create(s.t.Context(), path, nil, 0, wire.ToZK(kind.WorldAll()))
 	return err
 }
 
-// What an apply does to a job whose schedule stays costs it no slot that is due, and lets no slot run twice: its record goes along.
+// If a job's schedule stays, no apply makes it miss a due slot or run a slot twice: its record moves along.
 func TestAJobKeepsItsSlotsWhateverElseIsApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c := provisioned(t)
@@ -378,7 +377,7 @@ func TestAJobKeepsItsSlotsWhateverElseIsApplied(t *testing.T) {
 	})
 }
 
-// A new address was destroy and create: what a configuration intends was in two places, and only the command put them together.
+// A new address caused a destroy and a create: the intent of a configuration was in two places, and only the command combined them.
 func TestProgramThatFollowsThePackageDocumentationKeepsARenamedLock(t *testing.T) {
 	srv, inputs := server()
 	defer srv.Close()
