@@ -44,7 +44,7 @@ func (s *site) acquisitions(c *recipes.Client, path string) (*inspect.Report, []
 	return in, evict.Acquisitions(in)
 }
 
-// complete finds the other lock of an acquisition of two.
+// complete fills in the other lock of an acquisition of two.
 func (s *site) complete(one *evict.Acquisition) {
 	s.t.Helper()
 	reader := *s
@@ -70,7 +70,7 @@ func (s *site) history(c *recipes.Client) []history.Entry {
 	return all
 }
 
-// All nodes of a set go in one transaction, and the note with them; those who wait keep their places.
+// Break deletes all nodes of a set in one transaction, which also notes it in the history. Waiters keep their places.
 func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c, _ := evicting(t)
@@ -98,14 +98,13 @@ func TestBreakTakesAWholeSetAndNobodyElse(t *testing.T) {
 		e := s.history(c)[0]
 		require.Equal(t, []any{"break", "ann@desk", "stuck", s.root + "/a", one.Token}, []any{e.Operation, e.Who, e.Message, e.Lock, e.Token})
 		require.Equal(t, []string{s.root + "/b"}, e.Others)
-		// The same again finds nobody, although others hold the locks now.
+		// A second break finds nothing, although other clients hold the locks now.
 		done = s.breaks(c, in, one)
 		require.True(t, done.Gone())
 		require.Len(t, s.history(c), 2)
 	})
 }
 
-// What one transaction took of a semaphore is one acquisition.
 func TestAnAcquisitionHasAllPermitsOfOneTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c, _ := evicting(t)
@@ -133,7 +132,7 @@ func TestAnAcquisitionHasAllPermitsOfOneTransaction(t *testing.T) {
 	})
 }
 
-// A client that writes its node, and somebody who writes the history, only cause another try; an apply sends its transaction again.
+// If a client writes its node or another program writes the history, Break only tries again. An apply sends its transaction again.
 func TestNothingIsLostToWritesInBetween(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c, tree := evicting(t)
@@ -141,7 +140,7 @@ func TestNothingIsLostToWritesInBetween(t *testing.T) {
 		lease := s.takes(holder.Mutex(s.root + "/a").Lock)
 		in, all := s.acquisitions(c, s.root+"/a")
 		other, times := s.session(s.provisioner()), 0
-		// Before each of the first transactions that write the history, somebody else writes what it writes.
+		// Before each of the first three transactions with the history, another session writes the history or, once, the client's node.
 		s.server.Inject(func(r zktest.Request) bool {
 			if r.Op != "multi" || times == 3 || !strings.Contains(fmt.Sprint(r.Paths), record.HistoryPath(s.root, stack)) {
 				return false
@@ -169,7 +168,7 @@ func TestNothingIsLostToWritesInBetween(t *testing.T) {
 	})
 }
 
-// Each try is a transaction in the servers' log. A client that writes its node all the time had an eviction try without a pause.
+// Each try is a transaction in the servers' log. A client that kept writing its node made an eviction retry without a pause.
 func TestAnEvictionPausesBetweenItsTries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c, _ := evicting(t)
@@ -191,8 +190,8 @@ func TestAnEvictionPausesBetweenItsTries(t *testing.T) {
 	})
 }
 
-// The answer is lost, and the session with it: the next session finds out what was done. Or the request never arrived, and the client
-// left by itself: it was said to have been broken, and that the history has it.
+// If the reply and the session are lost, Break finds out in its next session what was done. If the request is lost and the client leaves by
+// itself, nothing was broken. Break said that the acquisition was broken, and that the history has it.
 func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
 	for name, arrives := range map[string]bool{"answer lost": true, "request lost": false} {
 		t.Run(name, func(t *testing.T) {
@@ -226,7 +225,7 @@ func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// "Nothing was applied yet" was said of a history that cannot be read.
+// For a history that cannot be read, the output was "Nothing was applied yet".
 func TestADamagedHistoryIsNotAnEmptyOne(t *testing.T) {
 	s, c, _ := evicting(t)
 	require.NoError(t, s.server.Set(record.HistoryPath(s.root, stack), []byte("[{")))
@@ -234,7 +233,7 @@ func TestADamagedHistoryIsNotAnEmptyOne(t *testing.T) {
 	require.ErrorContains(t, err, "is not a history")
 }
 
-// Fifty entries of a kibibyte are kept, whatever their texts.
+// The history keeps fifty entries of at most a kibibyte each, whatever their texts.
 func TestTheHistoryIsBounded(t *testing.T) {
 	s, c, tree := evicting(t)
 	x := apply.New(c, apply.Options{Author: history.Author{Who: strings.Repeat("ü", 700), Message: strings.Repeat(`"\`, 150), CI: &history.CIRun{System: "x", Run: strings.Repeat("/", 3000)}}})
@@ -253,7 +252,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	all := s.history(c)
 	require.Len(t, all, 50)
 	require.True(t, all[0].At.After(all[49].At))
-	// What is longer than any entry does not stay, whoever has written it, and hinders nobody.
+	// An element that is longer than any entry is dropped, whichever program wrote it, and stops no apply.
 	require.NoError(t, s.server.Set(record.HistoryPath(s.root, stack), fmt.Appendf(nil, `[{"id": "x"}, "%0900000d", 7]`, 0)))
 	set("permits", 5)(tree.Nodes[2])
 	s.apply(c, tree)
@@ -264,7 +263,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	_, err := x.Apply(t.Context(), s.plan(c, tree))
 	require.NoError(t, err)
 	require.Equal(t, before, s.server.Dump(), "an apply without changes writes nothing")
-	// One that we may not write does not stop an apply, and says so.
+	// A history that we may not write does not stop an apply, and the event says so.
 	s.setByHand(c, record.HistoryPath(s.root, stack), kind.ACL{Scheme: "world", ID: "anyone", Perms: kind.PermRead | kind.PermAdmin})
 	var ev events
 	set("permits", 4)(tree.Nodes[2])
@@ -273,7 +272,7 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	require.Nil(t, find[event.Recorded](ev).Entry)
 }
 
-// The entry of an apply of several transactions is one, also if somebody else has written between them.
+// An apply of several transactions has one entry, even if another program writes the history between them.
 func TestAnApplyIsOneEntry(t *testing.T) {
 	s, c := provisioned(t)
 	x := executor(c, func(e event.Event) {
@@ -291,7 +290,7 @@ func TestAnApplyIsOneEntry(t *testing.T) {
 	require.Equal(t, []any{"apply", false, "break"}, []any{all[0].Operation, all[0].Unfinished, all[1].Operation})
 }
 
-// Two threads of one session wait, as programs of Curator do: both places were one acquisition, and a break of one took the other.
+// Two threads of one session wait, as in programs of Curator. Their places counted as one acquisition, so a break of one removed both.
 func TestTwoWaitsOfOneSessionAreTwoAcquisitions(t *testing.T) {
 	s, c, _ := evicting(t)
 	_, err := s.dial("worker:w").Semaphore(s.root+"/pool").Acquire(t.Context(), 5)

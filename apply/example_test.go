@@ -17,15 +17,15 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// provision makes the first ensemble of the configuration in dir what is declared for it. It reads what exists, plans, applies the
-// plan, and reports both to out.
+// provision applies the configuration in dir to its first ensemble: it reads what exists, plans, and applies the plan. It writes the plan
+// and the result to out.
 func provision(ctx context.Context, out io.Writer, dir string, inputs ...config.Input) error {
 	cfg, diags := config.Load(dir, config.Options{Inputs: inputs, Environ: os.Environ()})
 	if diags.HasErrors() {
 		return diags
 	}
 	e := cfg.Ensembles[0]
-	client, err := e.Dial(ctx, recipes.Config{}) // with its identities and its encryption
+	client, err := e.Dial(ctx, recipes.Config{}) // with the identities and the encryption of the ensemble
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func provision(ctx context.Context, out io.Writer, dir string, inputs ...config.
 	return nil
 }
 
-// settings are the part of the configurations below that stays.
+// settings are the part that the configurations below share.
 const settings = `
 locktree { stack = "shop" }
 variable "servers" {}
@@ -68,13 +68,13 @@ principal "provisioner" {
 }
 `
 
-// server is a ZooKeeper in memory.
+// server starts a ZooKeeper in memory.
 func server() (*zktest.Server, []config.Input) {
 	srv := zktest.New()
 	return srv, []config.Input{{Var: "servers=" + srv.Addr()}, {Var: "password=correct horse"}}
 }
 
-// another program makes a lock of its own.
+// another has another program create a lock.
 func another(srv *zktest.Server) {
 	if err := srv.Create("/locks/catalog", nil); err != nil {
 		log.Fatal(err)
@@ -117,8 +117,8 @@ removed {
 output "ledger" { value = namespace.payments.mutex.ledger.path }
 `
 
-// Provision locks, and then with a changed configuration: one lock has got another name, one is taken over from another
-// program, one is let go. Function provision, above, is all that it takes.
+// This example provisions locks, and then changes the configuration: one lock is renamed, one is imported from another program, and one is
+// forgotten. Function provision, above, does all of it.
 func Example() {
 	srv, inputs := server()
 	defer srv.Close()

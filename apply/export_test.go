@@ -9,10 +9,10 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// What the tests, which are programs like any other, know of the inside.
+// These internals are all that the tests use; otherwise they are programs like any other.
 
-// The stacks of these tests have one key. A list enters a sum through a slow function of it whose results are kept, and a sweep
-// makes thousands of stacks with the same few lists: that took a third of its time.
+// All stacks of these tests share one key. A list enters a sum through a slow function of key and list, whose results are cached. A sweep
+// makes thousands of stacks with the same few lists: with a key for each, that took a third of its time.
 func init() {
 	random, one := newKey, newKey()
 	newKey = func() string { return one }
@@ -27,7 +27,7 @@ var RandomKeys func(t *testing.T)
 
 func (x *Applier) Among(set *plan.Access) error { return x.checkAdmin(set, fromBlock, "/locks") }
 
-// BeginSending returns an apply that holds its lock and has sent nothing yet.
+// BeginSending returns the sender of an apply that holds its lock and has sent nothing yet.
 func BeginSending(ctx context.Context, x *Applier, p *plan.Plan) (*commit.Sender, error) {
 	j := &job{x: x, p: p, own: wire.OwnACL(x.client, nil)}
 	_, _, err := j.takeLock(ctx)

@@ -30,7 +30,7 @@ func (s *site) orders(change ...func(*plan.Node)) *plan.Tree {
 	return s.tree(declare("/shop", kind.Namespace), declare("/shop/orders", kind.Keyed, change...))
 }
 
-// family is a server with that tree, its administrator and a program.
+// family returns a server with that tree, its administrator, a program, and the tree.
 func family(t testing.TB, change ...func(*plan.Node)) (*site, *recipes.Client, *recipes.Client, *plan.Tree) {
 	s, c := provisioned(t)
 	tree := s.orders(change...)
@@ -45,7 +45,7 @@ func keyPath(tree *plan.Tree, key string) string {
 	return path
 }
 
-// leave makes the node of a key as a crash leaves it.
+// leave creates the node of a key as a crash leaves it.
 func (s *site) leave(c *recipes.Client, tree *plan.Tree, key string) string {
 	s.t.Helper()
 	path := keyPath(tree, key)
@@ -57,7 +57,7 @@ func (s *site) leave(c *recipes.Client, tree *plan.Tree, key string) string {
 	return path
 }
 
-// hold makes the node of a key with a contender, which it returns.
+// hold creates the node of a key with a contender, and returns the contender's path.
 func (s *site) hold(c *recipes.Client, tree *plan.Tree, key string) string {
 	s.t.Helper()
 	path := s.leave(c, tree, key)
@@ -134,7 +134,7 @@ func TestKeysInUseAreCountedAndNamed(t *testing.T) {
 	}
 }
 
-// usage is who uses the family.
+// usage returns who uses the family.
 func (s *site) usage(c *recipes.Client, tree *plan.Tree) *kind.Usage {
 	s.t.Helper()
 	return s.read(c, tree).Nodes[1].Live.Usage
@@ -177,7 +177,7 @@ func TestNodeOfAKeyThatHoldsSomethingIsNobodysLeftover(t *testing.T) {
 	require.NoError(t, s.destroy(c, tree))
 }
 
-// Somebody comes between two requests of the apply, whichever these are.
+// In each round, a program locks the key just before another request of the apply.
 func TestKeyLockedWhileItsFamilyIsDestroyedIsUnharmed(t *testing.T) {
 	for i, more := 1, true; more; i++ {
 		s, c, w, tree := family(t, of("mutex"))
@@ -229,7 +229,7 @@ func TestServerThatDoesNotDeleteALeftoverIsNotTakenForALostLock(t *testing.T) {
 	s.runs(c, p)
 }
 
-// "Nothing was written" was said of an apply that had deleted nodes of keys.
+// The error said "Nothing was written" although the apply had deleted nodes of keys.
 func TestRefusedApplySaysThatLeftoversWereDeleted(t *testing.T) {
 	for n, said := range map[int]string{0: "Nothing was written.", 1: "the unused node of a key was deleted.", 3: "the nodes of 3 keys that were not used were deleted."} {
 		s, c, _, tree := family(t, of("mutex"))
@@ -238,7 +238,7 @@ func TestRefusedApplySaysThatLeftoversWereDeleted(t *testing.T) {
 		}
 		p := s.plan(c, tree, plan.Options{Destroy: true})
 		x := executor(c, func(e event.Event) {
-			if _, ok := e.(event.Verified); ok { // the last moment: the sweep does not see it
+			if _, ok := e.(event.Verified); ok { // the last moment: the fault does not strike the sweep
 				family := s.root + "/shop/orders"
 				s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, family) }), zktest.Fail(zktest.Code(-111)))
 			}
@@ -253,7 +253,7 @@ func TestRefusedApplySaysThatLeftoversWereDeleted(t *testing.T) {
 	}
 }
 
-// Data in a part of a key's lock made an apply say that somebody uses it, and a plan that nobody does.
+// If a part of a key's lock had data, an apply said that the lock was in use, and a plan said that it was not.
 func TestDataInAPartOfAKeyIsNobodysLeftover(t *testing.T) {
 	s, c, w, tree := family(t, of("semaphore"), set("permits", 2))
 	part := s.leave(w, tree, "order-17") + "/leases"
@@ -264,7 +264,7 @@ func TestDataInAPartOfAKeyIsNobodysLeftover(t *testing.T) {
 	require.NoError(t, s.destroy(c, tree))
 }
 
-// A drain waits for the keys in use. It listed the family, and looked at all its keys, every quarter of a second.
+// A drain waits for the keys in use. It listed the family and looked at all its keys every quarter of a second.
 func TestDrainOfAFamilyLooksAtOneKeyAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c, w, tree := family(t, of("mutex"), fanout("16"))
@@ -302,7 +302,7 @@ func TestFamilyBrokenByForceGoesWithItsKeys(t *testing.T) {
 	require.False(t, s.plan(c, s.tree()).HasChanges())
 }
 
-// Somebody comes after the apply has looked.
+// A contender comes after the apply has looked.
 func TestLockTakenAtTheLastMomentKeepsItsPath(t *testing.T) {
 	for _, k := range []*kind.Kind{kind.Mutex, kind.Keyed} {
 		t.Run(k.Name, func(t *testing.T) {
@@ -326,7 +326,8 @@ func TestLockTakenAtTheLastMomentKeepsItsPath(t *testing.T) {
 	}
 }
 
-// Whoever makes the node of a key checks the version of the declaration that it read.
+// A transaction that creates a key's node checks the version of the declaration that its program read. A family that replaces another one
+// must have a different version.
 func TestNoLateTransactionFitsTheFamilyThatTookThePlace(t *testing.T) {
 	for raised := range int32(4) {
 		s, c, _, _ := family(t, of("mutex"))
@@ -342,8 +343,8 @@ func TestNoLateTransactionFitsTheFamilyThatTookThePlace(t *testing.T) {
 	}
 }
 
-// A program that locks a node for each key is taken over while it runs, and its keys are named. A replacement that drains waits for
-// them, and creates the family's node again, without what the program has left behind.
+// A family is imported from a running program that locks a node for each key. Errors name the keys in use. A replacement that drains waits
+// for them, and creates the family's node again, without what the program left behind.
 func TestFamilyIsImportedWhileItsKeysAreInUse(t *testing.T) { familyImported(t, inMemory(t)) }
 
 func familyImported(t *testing.T, s *site) {
@@ -418,7 +419,7 @@ func relisted(t *testing.T, s *site) {
 	require.Empty(t, s.index(c).Pending)
 }
 
-// A family was forgotten with keys in use, and is imported with another list of contenders.
+// A family was forgotten while its keys were in use. It is imported with another list of contenders.
 func TestImportedFamilyGivesItsListToTheKeysInUse(t *testing.T) {
 	s, c, w, tree := family(t, of("mutex"))
 	held := s.hold(w, tree, "order-17")
@@ -437,8 +438,8 @@ func TestImportedFamilyGivesItsListToTheKeysInUse(t *testing.T) {
 	require.False(t, s.plan(c, next).HasChanges())
 }
 
-// An apply was interrupted when the node of a key had its new list, and the nodes in it had not: nothing was left to be done then, said
-// the plan.
+// An apply was interrupted after it had set the list of a key's node, and before the lists of the nodes in it. The next plan said that
+// nothing was left to do.
 func TestPartsOfAKeyAreRelistedAfterAnInterruptedApply(t *testing.T) {
 	s, c, w, tree := family(t, of("semaphore"), set("permits", 2))
 	s.hold(w, tree, "order-17")
@@ -467,7 +468,7 @@ func relists(p *plan.Plan) string {
 	return ""
 }
 
-// A key that we cannot give another list keeps its credential in the family, until nobody uses it.
+// If we cannot set the list of a key's node, the family keeps the key's credential until the key is unused.
 func TestNoCredentialGoesWhileAKeyHasIt(t *testing.T) {
 	s, c, w, tree := family(t, of("mutex"), to(kind.List{admin, worker}, kind.List{crew}))
 	held := s.hold(w, tree, "order-17")

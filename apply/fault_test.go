@@ -25,10 +25,10 @@ import (
 // The engine of faults. A scene is an apply that is about to begin, on a server of its own and in fake time. The engine runs each scene
 // once for each fault and each write of its apply, strikes that write, and asserts every time:
 //
-//  1. The tree is sound: what is active is whole, and no lock is gone or at two paths.
+//  1. The tree is sound: every active lock is whole, and no lock is gone or at two paths.
 //  2. The scene's own condition holds, such as that a holder was not disturbed.
 //  3. The next apply converges: it finishes, nothing is left to do, and every lock can be taken.
-//  4. A program whose session ended writes nothing when its write is let go.
+//  4. A program whose session ended writes nothing when its held write is released.
 //  5. An apply that a person interrupts leaves no lock shut.
 //
 // A new way to apply is a row of the table scenes. A new way to fail is a row of the table faults.
@@ -44,10 +44,10 @@ type fault struct {
 type fate int
 
 const (
-	lives  fate = iota // and has to find out what became of its write
+	lives  fate = iota // and must find out what became of its write
 	dies               // its session ends with it
 	pauses             // its session ends, and its write is held until the next apply has finished
-	sleeps             // so it is, and its machine reaches no server meanwhile
+	sleeps             // like pauses, and its machine reaches no server meanwhile
 	stops              // a person interrupts it
 	meets              // another program applies before the servers see the write
 )
@@ -65,27 +65,27 @@ var faults = []fault{
 	{"meets another apply before", zktest.Hold, meets},
 }
 
-// scene is an apply that is about to begin, and what must hold when it was struck anywhere. A function that is nil asserts nothing.
+// scene is an apply that is about to begin, and what must hold after a strike at any write. A nil function asserts nothing.
 type scene struct {
 	by      []string // the credentials of the apply; nil is the provisioner's
 	tree    *plan.Tree
 	options plan.Options
 	// draining is called when the apply begins to drain.
 	draining func()
-	// ends asserts how an apply ends that is neither dead nor paused; nil asserts that it succeeds.
+	// ends asserts how an apply ends whose program neither died nor paused; nil asserts that it succeeds.
 	ends func(error)
-	// struck asserts what must hold of those who use the locks. It then makes them leave, so that the next apply finds the locks idle.
-	// stopped says that the apply did not come to its end.
+	// struck asserts what must hold for the users of the locks. It then makes them leave, so that the next apply finds the locks idle. The
+	// parameter stopped says that the apply did not come to its end.
 	struck func(stopped bool)
-	// next is what the next apply is asked for, with which options and credentials; nil is tree, and the provisioner.
+	// next, again and nextBy are the tree, options and credentials of the next apply; nil is tree, and the provisioner.
 	next   *plan.Tree
 	again  plan.Options
 	nextBy []string
-	// overtaken is called if a lock came into use at the last moment of the next apply, which is then tried again; nil if none can.
+	// overtaken is called if a lock came into use at the last moment of the next apply, which is then repeated; nil if none can.
 	overtaken func()
 	// finished asserts what must hold when the next apply is done.
 	finished func()
-	// told are the problems that a plan may still tell then.
+	// told are the problems that a plan may still report then.
 	told []problem.Code
 }
 
@@ -101,7 +101,7 @@ func TestAnApplyStruckAtSomeWritesIsFinishedByTheNextOne(t *testing.T) {
 	sweep(t, len(faults)/2, 37)
 }
 
-// sweep strikes some writes of each scene by some faults: one fault of each so many, at one write of each so many. The first fault and
+// sweep strikes some writes of each scene by some faults: every faultStride-th fault, at every writeStride-th write. The first fault and
 // the first write change from scene to scene. go test -run finds one: 'AnyWrite/^drain,_dies_before_write_3$'.
 func sweep(t *testing.T, faultStride, writeStride int) (all meetings) {
 	for i, sc := range scenes {
@@ -131,14 +131,14 @@ func sweep(t *testing.T, faultStride, writeStride int) (all meetings) {
 
 // meetings count how the rivals of a sweep ended.
 type meetings struct {
-	applied, refused int  // refused also of a lock in use
+	applied, refused int  // refused includes those because of a lock in use
 	left             bool // -run left some out
 }
 
-// everyone are the credentials that together can look at each node and take each lock.
+// everyone has the credentials that together can look at each node and take each lock.
 var everyone = []string{oldKey, newKey, "worker:w"}
 
-// strike runs the apply of a scene whose k-th write is struck, and what follows. It returns false if the apply has fewer writes.
+// strike runs the apply of a scene, strikes its k-th write, and runs what follows. It returns false if the apply has fewer writes.
 func (s *site) strike(sc *scene, f fault, k int, met *meetings) bool {
 	t, all := s.t, s.as(everyone...)
 	if sc.by == nil {
@@ -175,10 +175,10 @@ func (s *site) strike(sc *scene, f fault, k int, met *meetings) bool {
 	if !gone {
 		v.in.Release()
 		<-v.done
-		synctest.Wait() // until it has given back what an interrupt left under way
+		synctest.Wait() // until what an interrupt left under way has ended
 	}
 	switch {
-	case gone: // nobody is left to be told
+	case gone: // no program is left to get an error
 	case f.fate == stops && v.err != nil:
 		if sc.ends == nil { // otherwise it may end by itself, too
 			require.ErrorIs(t, v.err, context.Canceled)
@@ -220,7 +220,7 @@ func (s *site) strike(sc *scene, f fault, k int, met *meetings) bool {
 		after := s.dump(all)
 		v.off.Store(false)
 		v.server.Heal(0)
-		v.in.Release() // it goes on to its end
+		v.in.Release() // it runs on to its end
 		<-v.done
 		require.Equal(t, after, s.dump(all), "it wrote after another had finished: %v", v.err)
 		require.False(t, s.plan(c, next).HasChanges())
@@ -235,14 +235,14 @@ func (sc *scene) nextKeys() []string {
 	return sc.nextBy
 }
 
-// refused reports whether an apply came too late, behind another one.
+// refused reports whether an apply was refused because another one came first.
 func refused(err error) bool {
 	var stale *failure.StaleError
 	var locked *failure.LockedError
 	return errors.As(err, &stale) || errors.As(err, &locked)
 }
 
-// rival is another program that wants to apply what is next, by a plan that it has made before.
+// rival is another program that applies the scene's next tree, by a plan that it made before.
 type rival struct {
 	*site
 	client  *recipes.Client
@@ -260,7 +260,7 @@ func (s *site) rival(sc *scene) *rival {
 	return r
 }
 
-// run applies the plan, or is told that it comes too late, or that a lock is in use.
+// run applies the plan. It may fail only because it comes too late, or because a lock is in use.
 func (r *rival) run(met *meetings) {
 	if !r.plan.Applyable() || !r.plan.HasChanges() {
 		return
@@ -342,7 +342,7 @@ func writes(op string) bool {
 	return slices.Contains([]string{"create", "create2", "delete", "setData", "setACL", "multi"}, op)
 }
 
-// addresses are those of the nodes that are this stack's.
+// addresses returns the paths of this stack's nodes by address. It asserts that each node is whole, and each address at one path.
 func (s *site) addresses(c *recipes.Client, tree *plan.Tree) map[plan.Addr]string {
 	s.t.Helper()
 	live := s.read(c, tree)
@@ -360,7 +360,7 @@ func (s *site) addresses(c *recipes.Client, tree *plan.Tree) map[plan.Addr]strin
 	return at
 }
 
-// sound asserts that nothing half made can be used, and that no declared lock that was there is gone.
+// sound asserts that no half-made node can be used, and that no declared lock that existed is gone.
 func (s *site) sound(c *recipes.Client, tree *plan.Tree, before map[plan.Addr]string) {
 	s.t.Helper()
 	now := s.addresses(c, tree)
@@ -379,7 +379,7 @@ func (s *site) open(c *recipes.Client, tree *plan.Tree) {
 	}
 }
 
-// converges applies once, after which nothing is left to do or, but for the problems told, to say.
+// converges applies once. It asserts that nothing is left to do then, and that a plan reports only the problems told.
 func (s *site) converges(c *recipes.Client, tree *plan.Tree, opts plan.Options, told ...problem.Code) {
 	s.t.Helper()
 	p := s.plan(c, tree, opts)
@@ -396,7 +396,7 @@ func (s *site) converges(c *recipes.Client, tree *plan.Tree, opts plan.Options, 
 	}
 }
 
-// takesEach has a program that has never seen the locks take each mutex of a small tree, and one of a large tree.
+// takesEach has a program that has never seen the locks take each mutex of a small tree, and one mutex of a large tree.
 func (s *site) takesEach(tree *plan.Tree) {
 	s.t.Helper()
 	program := s.as(everyone...)

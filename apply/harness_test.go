@@ -37,7 +37,7 @@ type site struct {
 	root   string
 	server *zktest.Server // nil when real
 	asked  *atomic.Pointer[asked]
-	seed   uint64 // of what a scene draws
+	seed   uint64 // for what a scene draws
 }
 
 // inMemory is a server of the test's own. In a synctest bubble it lives in fake time.
@@ -47,7 +47,7 @@ func inMemory(t testing.TB, opts ...zktest.Option) *site {
 	s := &site{t: t, root: "/locks", server: srv, asked: &atomic.Pointer[asked]{}, config: recipes.Config{
 		Servers: []string{"zk"}, SessionTimeout: 10 * time.Second, Dialer: srv.DialContext,
 	}}
-	if time.Now().Year() > 2000 { // in no bubble, where time begins with that year
+	if time.Now().Year() > 2000 { // not in a bubble, where time begins in 2000
 		s.config.SessionTimeout, s.config.ConnectTimeout = unhurried, patience
 	}
 	return s
@@ -60,7 +60,7 @@ func real(t testing.TB, address, root string) *site {
 
 const stack = "shop"
 
-// unhurried is a session timeout that outlives a machine that stops for seconds: the longest that servers grant.
+// unhurried is the longest session timeout that servers grant: a session survives a machine that stops for seconds.
 const unhurried = 40 * time.Second
 
 func digest(userPassword string) string {
@@ -76,7 +76,7 @@ var (
 	crew   = kind.ACL{Scheme: "digest", ID: digest("worker:w"), Perms: kind.PermCreate | kind.PermRead | kind.PermWrite | kind.PermDelete}
 )
 
-// dial connects as somebody ("user:password"), or as nobody in particular.
+// dial connects as who ("user:password"), or without credentials if who is empty.
 func (s *site) dial(who string) *recipes.Client {
 	s.t.Helper()
 	cfg := s.config
@@ -151,7 +151,7 @@ func must(err error) {
 
 func adminOnly(n *plan.Node) { n.ACL = kind.List{admin} }
 
-// shop is a tree with every kind in it.
+// shop is a tree with a mutex, a rwlock, a semaphore and an election, in and outside of namespaces.
 func (s *site) shop(change ...func(*plan.Node)) *plan.Tree {
 	return s.tree(
 		declare("/pay", kind.Namespace),
@@ -163,7 +163,7 @@ func (s *site) shop(change ...func(*plan.Node)) *plan.Tree {
 	)
 }
 
-// shopNodes declares what shop does, for trees with more in them.
+// shopNodes declares the nodes of shop, for trees with more nodes.
 func (s *site) shopNodes(change ...func(*plan.Node)) []*plan.Node {
 	nodes := s.shop(change...).Nodes
 	for _, n := range nodes {
@@ -186,19 +186,19 @@ func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *p
 	q.Options.Identities = nil
 	p := q.Answer()[0]
 	s.asked.Store(&asked{p, q})
-	if tree.Intent.Access == nil { // most trees of these tests declare no administrators, which is said of each
+	if tree.Intent.Access == nil { // most trees of these tests declare no administrators, and each plan says so
 		p.Problems = slices.DeleteFunc(p.Problems, func(q plan.Problem) bool { return q.Summary == "No administrators are declared" })
 	}
 	return p
 }
 
-// asked is a plan and what it answers.
+// asked is a plan and the question that it answers.
 type asked struct {
 	answer   *plan.Plan
 	question *saved.Question
 }
 
-// resaved is the plan that the site made last, as a file brings it back.
+// resaved returns the plan that the site made last, as a file brings it back.
 func (s *site) resaved(p *plan.Plan) *plan.Plan {
 	s.t.Helper()
 	last := s.asked.Load()
@@ -209,14 +209,14 @@ func (s *site) resaved(p *plan.Plan) *plan.Plan {
 	return f.Plans[0]
 }
 
-// saved is the file of a question.
+// saved returns the file of a question.
 func (s *site) saved(q *saved.Question) []byte {
 	var file bytes.Buffer
 	require.NoError(s.t, q.Encode(&file, "test", q.Answer()))
 	return file.Bytes()
 }
 
-// index is the stack's record.
+// index returns the stack's record.
 func (s *site) index(c *recipes.Client) *record.Record {
 	s.t.Helper()
 	head, err := read.HeadAt(s.t.Context(), s.session(c), record.IndexPath(s.root, stack))
@@ -229,7 +229,7 @@ type events []event.Event
 
 func (e *events) add(ev event.Event) { *e = append(*e, ev) }
 
-// applying is an Applier whose options a test still changes, and the Run that it begins.
+// applying is an Applier whose options a test can still change, and the Run that it begins.
 type applying struct {
 	apply.Options
 	client *recipes.Client
@@ -244,7 +244,7 @@ func executor(c *recipes.Client, told ...func(event.Event)) *applying {
 	return x
 }
 
-// applier is the Run that holds the lock, or one that takes it.
+// applier returns the Applier of the Run that holds the lock, or a new one that takes it.
 func (x *applying) applier() *apply.Applier {
 	if x.run != nil {
 		return x.run.Applier
@@ -293,8 +293,8 @@ func (s *site) destroy(c *recipes.Client, tree *plan.Tree) error {
 	return err
 }
 
-// dump is everything below the root with data, versions and access lists: what
-// must be the same after a refusal. The apply lock's own counters are left out.
+// dump returns the root and everything below it, with data, versions and access lists. A refusal must change none of it. The apply lock's
+// contenders are left out.
 func (s *site) dump(c *recipes.Client) map[string]string {
 	s.t.Helper()
 	out := map[string]string{}
@@ -310,25 +310,25 @@ func (s *site) unchanged(c *recipes.Client, f func()) {
 	require.Equal(s.t, before, s.dump(c), "something was written")
 }
 
-// wroteNothing also counts requests: not even a write that changes nothing was sent by c.
+// wroteNothing also checks the requests of c: it sent no write, not even one that changes nothing.
 func (s *site) wroteNothing(c *recipes.Client, f func()) {
 	s.t.Helper()
 	s.server.ResetCounts()
 	s.unchanged(c, f)
-	for op, n := range s.server.SessionCounts(s.session(c).ID()).ByOp { // others, who hold locks, have heartbeats
+	for op, n := range s.server.SessionCounts(s.session(c).ID()).ByOp { // only those of c: clients with locks send heartbeats
 		require.Contains(s.t, []string{"exists", "getData", "getACL", "getChildren", "getChildren2", "sync"}, op, "%d requests", n)
 	}
 }
 
 const mutexName = "_c_01234567-89ab-cdef-0123-456789abcdef-lock-"
 
-// contend has a client of another library queue for a lock, whose node it returns.
+// contend has a client of another library queue for a lock, and returns the client's node.
 func (s *site) contend(c *recipes.Client, path string, acl kind.List) string {
 	s.t.Helper()
 	return s.stand(c, s.root+path+"/"+mutexName, acl)
 }
 
-// stand makes the node of a contender, and returns its path.
+// stand creates the node of a contender, and returns its path.
 func (s *site) stand(c *recipes.Client, name string, acl kind.List) string {
 	s.t.Helper()
 	at, err := s.session(c).Create(s.t.Context(), name, []byte{}, zk.FlagEphemeral|zk.FlagSequence, wire.ToZK(acl))
@@ -342,7 +342,7 @@ func (s *site) leaves(c *recipes.Client, at string) {
 	require.NoError(s.t, s.session(c).Delete(s.t.Context(), at, -1))
 }
 
-// list is the access list of a node.
+// list returns the access list of a node.
 func (s *site) list(c *recipes.Client, path string) kind.List {
 	s.t.Helper()
 	acl, _, err := s.session(c).GetACL(s.t.Context(), path)
@@ -350,13 +350,13 @@ func (s *site) list(c *recipes.Client, path string) kind.List {
 	return wire.FromZK(acl)
 }
 
-// provisioned is a server in memory, and a client that may do everything there.
+// provisioned returns a server in memory, and a client that may do everything there.
 func provisioned(t testing.TB, opts ...zktest.Option) (*site, *recipes.Client) {
 	s := inMemory(t, opts...)
 	return s, s.provisioner()
 }
 
-// read is the tree as it is.
+// read returns the tree that the ensemble has.
 func (s *site) read(c *recipes.Client, tree *plan.Tree) *plan.Tree {
 	s.t.Helper()
 	live, err := read.Tree(s.t.Context(), s.session(c), tree)
@@ -364,7 +364,7 @@ func (s *site) read(c *recipes.Client, tree *plan.Tree) *plan.Tree {
 	return live
 }
 
-// shopped is a server in memory to which the shop is applied, and the client that did it.
+// shopped returns a server in memory to which the shop is applied, and the client that did it.
 func shopped(t testing.TB) (*site, *recipes.Client) {
 	s, c := provisioned(t)
 	s.apply(c, s.shop())
@@ -415,7 +415,7 @@ func (s *site) locks(who, path string) *recipes.Lease {
 	return s.takes(s.dial(who).Mutex(path).Lock)
 }
 
-// children are the names of the nodes below one.
+// children returns the names of a node's children.
 func (s *site) children(c *recipes.Client, path string) []string {
 	s.t.Helper()
 	names, _, err := s.session(c).Children(s.t.Context(), path)
@@ -423,14 +423,14 @@ func (s *site) children(c *recipes.Client, path string) []string {
 	return names
 }
 
-// create makes a node that stays, by hand.
+// create creates a persistent node by hand.
 func (s *site) create(c *recipes.Client, path, data string, acl ...kind.ACL) {
 	s.t.Helper()
 	_, err := s.session(c).Create(s.t.Context(), path, []byte(data), 0, wire.ToZK(acl))
 	require.NoError(s.t, err)
 }
 
-// payload is what stands in a node of ours.
+// payload returns the payload of one of our nodes.
 func (s *site) payload(path string) *kind.Payload {
 	s.t.Helper()
 	n, _ := s.server.Get(path)
@@ -439,7 +439,7 @@ func (s *site) payload(path string) *kind.Payload {
 	return payload
 }
 
-// protect changes the data of a node by hand.
+// protect changes the data of a node by hand: it protects the node.
 func (s *site) protect(path string) {
 	s.t.Helper()
 	p := s.payload(s.root + path)
