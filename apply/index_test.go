@@ -36,7 +36,7 @@ var losses = map[string]func(*testing.T, *zktest.Server, string){
 
 // longNames declares locks whose addresses make large marks.
 func longNames(from, to int) []*plan.Node {
-	nodes := []*plan.Node{declare("/many", kind.Namespace, adminOnly)} // nobody else makes nodes there
+	nodes := []*plan.Node{declare("/many", kind.Namespace, adminOnly)} // no other program creates nodes there
 	for i := from; i < to; i++ {
 		n := declare(fmt.Sprintf("/many/lock-%04d", i), kind.Mutex)
 		n.Addr = n.Addr.Instance(strings.Repeat("k", 4000))
@@ -48,8 +48,8 @@ func longNames(from, to int) []*plan.Node {
 
 var sums = regexp.MustCompile(` version \d+|"sum":"[^"]+",`)
 
-// Whatever becomes of a record, the next plan says it, and an apply of what is
-// declared, changed or not, writes it again, and writes nothing else than planned.
+// If the record is gone or damaged, the next plan says so. An apply of the declared tree, changed or not, writes the record again.
+// Besides that it writes only what was planned.
 func TestLostRecordIsToldAndWrittenAnew(t *testing.T) {
 	for name, lose := range losses {
 		for what, nodes := range map[string][]*plan.Node{
@@ -100,7 +100,7 @@ func (s *site) lockDump(c *recipes.Client) map[string]string {
 	return out
 }
 
-// A namespace that is forgotten leads to the nodes in it, so it is forgotten after them.
+// A plan finds the nodes in a namespace through the namespace, so it forgets those nodes first.
 func TestNamespaceIsForgottenAfterTheNodesInIt(t *testing.T) {
 	s, c := provisioned(t)
 	tree := s.shop()
@@ -117,8 +117,8 @@ func TestNamespaceIsForgottenAfterTheNodesInIt(t *testing.T) {
 	require.NotNil(t, s.node(c, "/pay"), "another program's by now")
 }
 
-// Others may create nodes in a namespace. A read does not walk into it: it finds what is declared there, and what the record names, also
-// in a namespace below that is closed to others. It counts the rest, whatever its marks say.
+// A read does not walk into a namespace in which others may create nodes. It finds what is declared there and what the record names, even
+// in an inner namespace that is closed to others. It counts the other nodes, whatever their marks say.
 func TestNamespaceInWhichOthersMayCreateIsNotWalkedInto(t *testing.T) {
 	s, c := provisioned(t)
 	locks := func(names ...string) *plan.Tree {
@@ -161,7 +161,7 @@ func TestNamespaceInWhichOthersMayCreateIsNotWalkedInto(t *testing.T) {
 	require.NotNil(t, s.node(c, "/pay/in/forged"))
 }
 
-// It was an error of every command, so that whoever may create nodes in a namespace could stop them all.
+// Such a root was an error of every command, so any program that may create nodes in a namespace could stop them all.
 func TestARootInANamespaceOfTheSameStackIsLeftAlone(t *testing.T) {
 	s, c := shopped(t)
 	inner := *s
@@ -177,7 +177,7 @@ func TestARootInANamespaceOfTheSameStackIsLeftAlone(t *testing.T) {
 	require.False(t, p.HasChanges(), "%s", p)
 	require.Equal(t, map[string]int{"/locks/pay": 2, "/locks/pay/batch": 0}, p.Unread)
 
-	s.apply(c, s.tree(append(s.shopNodes(), declare("/more", kind.Mutex))...)) // from now on the record names what is not walked to
+	s.apply(c, s.tree(append(s.shopNodes(), declare("/more", kind.Mutex))...)) // from now on the record names the nodes that a read does not walk to
 	tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Path == s.root+"/pay/ledger" })
 	s.apply(c, tree)
 	require.Nil(t, s.node(c, "/pay/ledger"), "what the record names is ours")
@@ -212,7 +212,7 @@ func TestRootsOfTwoStacksAreNeverInsideOfEachOther(t *testing.T) {
 	require.ErrorContains(t, err, `the root /locks, which is around this path, belongs to stack "shop" (/locks/.locktree/stacks/shop is its record)`)
 }
 
-// What a newer program wrote is not damaged: it is left for a newer program.
+// A record that a newer program wrote is not damaged: it is left for a newer program.
 func TestRecordOfANewerVersionIsLeftAlone(t *testing.T) {
 	s, c := shopped(t)
 	require.NoError(t, s.server.Set(record.IndexPath(s.root, stack), []byte(`{"locktree":9,"apply":"","res":{}}`)))
@@ -221,7 +221,7 @@ func TestRecordOfANewerVersionIsLeftAlone(t *testing.T) {
 	require.ErrorContains(t, err, "upgrade locktree")
 }
 
-// Those who apply may set the list of a node and not write to it, which its acl says. It keeps its mark, and stops no apply.
+// By its access list, those who apply may set a node's list but not write its data. The node keeps its mark, and stops no apply.
 func TestANodeThatNobodyMayWriteKeepsItsMark(t *testing.T) {
 	s := inMemory(t)
 	access := may([]string{oldKey}, []string{ciKey})
@@ -231,15 +231,14 @@ func TestANodeThatNobodyMayWriteKeepsItsMark(t *testing.T) {
 	sealed.ACL = kind.List{{Scheme: "digest", ID: digest(oldKey), Perms: kind.PermRead | kind.PermAdmin}, worker, access.Readers[0]}
 	c := s.as(oldKey)
 	s.apply(c, tree)
-	require.NoError(t, s.server.Set(record.IndexPath(s.root, stack), []byte("x"))) // its key is lost
+	require.NoError(t, s.server.Set(record.IndexPath(s.root, stack), []byte("x"))) // the record's key is lost
 	s.apply(c, tree)
 	p := s.plan(c, tree)
 	require.False(t, p.HasChanges(), "%s", p)
 	require.Empty(t, p.Drifted, "nobody has changed it")
 }
 
-// A team to which a namespace is lent cannot stop the applies of its owner with an entry that only looks
-// as if it let the owner write.
+// A namespace is lent to a team. The team cannot stop its owner's applies with an entry that only looks as if it let the owner write.
 func TestAnEntryThatMayBeOursStopsNoApply(t *testing.T) {
 	for name, trap := range map[string]kind.ACL{
 		"an address":       {Scheme: "ip", ID: "203.0.113.1", Perms: kind.PermAll},
@@ -268,7 +267,7 @@ func TestAnEntryThatMayBeOursStopsNoApply(t *testing.T) {
 	}
 }
 
-// A record that is put back by hand has a former key. That says nothing about who changed which node.
+// A record that is put back by hand has an earlier key. That says nothing about who changed which node.
 func TestAnOldIndexThatIsPutBackIsNoDriftOfEveryNode(t *testing.T) {
 	apply.RandomKeys(t)
 	s, c := provisioned(t)
@@ -286,7 +285,7 @@ func TestAnOldIndexThatIsPutBackIsNoDriftOfEveryNode(t *testing.T) {
 	require.Len(t, s.plan(c, s.shop()).Drifted, 1, "now it is one")
 }
 
-// Nobody guesses the key of a stack from that of another one.
+// The key of a stack does not follow from that of another one.
 func TestEachStackHasAKeyOfItsOwn(t *testing.T) {
 	apply.RandomKeys(t)
 	keys := map[string]bool{}
@@ -325,7 +324,7 @@ func settled(s *site) (*recipes.Client, *plan.Tree) {
 	return c, tree
 }
 
-// agrees asserts that a read asks for every access list, and finds those that there are.
+// agrees asserts that a read asks for every access list, and returns the lists that the nodes have.
 func (s *site) agrees(c *recipes.Client, tree *plan.Tree) {
 	s.t.Helper()
 	s.server.ResetCounts()
@@ -352,7 +351,7 @@ func (s *site) at(path string) zktest.Node {
 	return n
 }
 
-// again are the operations that make a node anew with its data and another list.
+// again returns the operations that create a node again with its data and another list.
 func (s *site) again(path string, acl kind.List) (ops []any) {
 	n, at := s.at(path), s.root+path
 	for _, part := range n.Children {

@@ -25,8 +25,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// Two appliers at once: the second is told who holds the lock, or waits for it and
-// then finds its plan stale. Never are the two mixed.
+// Two applies run at once. The second is told who holds the lock, or waits for it and then finds its plan stale. The two are never mixed.
 func TestSecondApplierIsToldWhoIsAtIt(t *testing.T) { secondApplier(t, inMemory(t)) }
 
 func secondApplier(t *testing.T, s *site) {
@@ -48,7 +47,7 @@ func secondApplier(t *testing.T, s *site) {
 	errorAs[*failure.StaleError](t, err)
 }
 
-// Two applies over one Client: the second was told that it had locked itself out.
+// Two applies share one Client. The second was told that it had locked itself out.
 func TestSecondApplierOverOneClientIsToldWhoIsAtIt(t *testing.T) {
 	for _, timeout := range []time.Duration{0, 5 * time.Millisecond} {
 		s, c := shopped(t)
@@ -84,7 +83,7 @@ func manyAppliers(t *testing.T, s *site, rounds int) {
 			s.shop(set("description", fmt.Sprintf("b%d", round)), set("max_waiters", 7)),
 		}
 		var wg, met sync.WaitGroup
-		if round%2 == 0 { // both have read before one applies; in the other rounds they meet as it happens
+		if round%2 == 0 { // here both read before one applies; in the other rounds they meet by chance
 			met.Add(2)
 		}
 		errs := make([]error, 2)
@@ -117,7 +116,7 @@ func manyAppliers(t *testing.T, s *site, rounds int) {
 				require.NoError(t, err)
 			}
 		}
-		// One of the two whole declarations is there, and the record agrees with it.
+		// One of the two declarations is applied as a whole, and the record agrees with it.
 		a, b := s.plan(clients[0], trees[0]), s.plan(clients[0], trees[1])
 		require.NotEqual(t, a.HasChanges(), b.HasChanges())
 		for _, p := range []*plan.Plan{a, b} {
@@ -155,8 +154,8 @@ func TestLockTimeoutIsKept(t *testing.T) {
 	})
 }
 
-// A time that is over before our place in the queue is known: whose the lock is was asked before. "See that the servers run"
-// was said, and that it is locked was not.
+// The lock timeout ends before our place in the queue is known, but the apply has already asked who holds the lock. The error said "See
+// that the servers run", and not that the stack is locked.
 func TestLockTimeoutThatIsOverBeforeTheQueueSaysWhoIsAtIt(t *testing.T) {
 	for timeout := time.Duration(1); timeout < 64*time.Millisecond; timeout += 3 * time.Millisecond {
 		synctest.Test(t, func(t *testing.T) {
@@ -174,7 +173,7 @@ func TestLockTimeoutThatIsOverBeforeTheQueueSaysWhoIsAtIt(t *testing.T) {
 	}
 }
 
-// Servers that keep the session alive and cut every connection that reads the lock's declaration held apply for ever.
+// Servers kept the session alive, but cut every connection that read the lock's declaration. The apply never ended.
 func TestServersThatNeverAnswerForTheLockEndTheApply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := inMemory(t)
@@ -194,7 +193,7 @@ func TestServersThatNeverAnswerForTheLockEndTheApply(t *testing.T) {
 	})
 }
 
-// Even when nobody else applied: a lock that was lost is a lock somebody may have.
+// This holds even if no other apply ran: another program may have a lock that was lost.
 func TestApplierThatLostItsLockCommitsNothing(t *testing.T) {
 	s, c := shopped(t)
 	p := s.plan(c, s.shop(set("description", "x")))
@@ -241,8 +240,8 @@ func TestAnApplyOutlivesTheRestartOfItsServer(t *testing.T) {
 	})
 }
 
-// A wait that took longer than the servers may leave the first question open was said to be
-// their silence, whatever it ended with.
+// A wait may take longer than lock.Unanswered, the limit for the first request. The error then said that the servers did not answer,
+// whatever had ended the wait.
 func TestSessionLostWhileWaitingIsNotTakenForServersThatDoNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, a := shopped(t)
@@ -262,8 +261,8 @@ func TestSessionLostWhileWaitingIsNotTakenForServersThatDoNotAnswer(t *testing.T
 	})
 }
 
-// The plan was made before the lock was taken: an apply that waited for another one found its own plan stale, for which
-// nobody had asked.
+// An apply planned before it took the lock. If it waited for another apply, its own plan was stale, and the user had not asked for that
+// plan.
 func TestPlanMadeUnderTheLockIsNotStale(t *testing.T) { planUnderLock(t, inMemory(t)) }
 
 func planUnderLock(t *testing.T, s *site) {
@@ -293,7 +292,7 @@ func planUnderLock(t *testing.T, s *site) {
 	require.NoError(t, read.Free(t.Context(), s.session(a), record.LockPath(s.root, stack)), "both gave the lock back")
 }
 
-// A stack that was never applied has no lock: it is not made before somebody has approved a plan.
+// A stack that was never applied has no lock. The lock is created only after a person has approved a plan.
 func TestLockBeforeTheFirstApplyWritesNothing(t *testing.T) {
 	s, c := provisioned(t)
 	x := executor(c)
@@ -337,7 +336,7 @@ func TestLockLostBeforeTheApprovalEndsTheApply(t *testing.T) {
 	})
 }
 
-// Under the lock no other apply can have changed anything: who changes a node by hand is not taken for one.
+// Under the lock, no other apply can have changed anything. A change by hand must not be taken for one.
 func TestHandEditUnderTheLockIsNotTakenForAnotherApply(t *testing.T) {
 	s, c := shopped(t)
 	x := executor(c)

@@ -70,8 +70,8 @@ func (x *struck) givenUp() {
 	}
 }
 
-// overtaken lets the first copy of the transaction arrive just before the second one, which is then refused: that is the echo of our own
-// success, and no conflict.
+// overtaken lets the first copy of the transaction arrive just before the second one, which is then refused. That refusal is the echo of
+// our own success, and no conflict.
 func (x *struck) overtaken() {
 	second := x.server.Inject(zktest.Once(transaction(x.site)), zktest.Hold)
 	x.server.Disconnect(x.session(x.client).ID())
@@ -81,7 +81,7 @@ func (x *struck) overtaken() {
 	second.Release()
 }
 
-// Whatever became of the transaction, the apply finds out, and one transaction is committed, never two. If it cannot, it says only that.
+// The apply finds out what became of its transaction, and never commits it twice. If it cannot find out, its error says only that.
 func TestLostReplyIsResolvedAndNeverGuessed(t *testing.T) {
 	var lost *failure.NodeError
 	var unknown *failure.UnknownError
@@ -117,7 +117,7 @@ func TestLostReplyIsResolvedAndNeverGuessed(t *testing.T) {
 					go func() {
 						defer close(done)
 						<-x.in.Hit()
-						synctest.Wait() // it is not held yet, and a partition swallows what is under way
+						synctest.Wait() // until it is held: a partition swallows what is under way
 						if c.meanwhile != nil {
 							c.meanwhile(x)
 						}
@@ -150,9 +150,8 @@ func TestLostReplyIsResolvedAndNeverGuessed(t *testing.T) {
 	}
 }
 
-// The reply is lost, and the client meets the leader of before, which has lost its followers and has not noticed. It
-// knows nothing of the transaction, and the lock was lost while it left the next one unanswered: the user was told that
-// nothing was written.
+// The reply is lost. The client then meets the former leader, which has lost its followers without noticing, and knows nothing of the
+// transaction. It left the next one unanswered until the lock was lost, and the error said that nothing was written.
 func TestATransactionIsNotAskedForOfALeaderThatWasCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := inMemory(t)
@@ -180,7 +179,7 @@ func TestATransactionIsNotAskedForOfALeaderThatWasCutOff(t *testing.T) {
 			moved.Store(true)
 			return true
 		}), zktest.DropReply)
-		time.AfterFunc(s.config.SessionTimeout, func() { moved.Store(false) }) // in a new session: who has none gets none there
+		time.AfterFunc(s.config.SessionTimeout, func() { moved.Store(false) }) // for a new session, which the old leader cannot grant
 		_, err := x.Run(t.Context(), p)
 		require.Equal(t, 1, in.Hits())
 		require.NoError(t, err)
@@ -189,9 +188,8 @@ func TestATransactionIsNotAskedForOfALeaderThatWasCutOff(t *testing.T) {
 	})
 }
 
-// The servers answer the whole transaction with a failure of their own, which says
-// nothing about its outcome: the record does. The person is told what failed, that nothing
-// was written, and where to look; not that the connection broke.
+// The servers answer the whole transaction with an internal failure, which says nothing about its outcome. The record tells the outcome.
+// The error says what failed, that nothing was written, and where to look; not that the connection broke.
 func TestSystemErrorOfTheTransactionSaysWhatToDo(t *testing.T) {
 	s, c := shopped(t)
 	tree := s.tree(bulk(40, 10, "x")...)
@@ -240,13 +238,12 @@ func quotaRefusal(t *testing.T, s *site) {
 	require.Equal(t, "Raise the quota or remove something first.", node.Next)
 }
 
-// The network breaks again and again, and it is always the transaction that it hits.
-// Servers that answer a request of the same length read the transaction, too: it is sent
-// again as it is, and never taken for too long and cut.
+// The network breaks again and again, always on the transaction. Servers that answer a request of the same length can read the transaction,
+// too. So the apply sends it again unchanged, and never cuts it as too long.
 func TestFlappingNetworkIsNotTakenForServersThatReadLess(t *testing.T) {
 	for name, c := range map[string]struct {
 		flaps int // how often the transaction ends its connection
-		probe int // and how often what is sent to find out why
+		probe int // how often the request that finds out why ends its connection
 		fails bool
 	}{
 		"twice":                         {2, 0, false},
@@ -302,8 +299,7 @@ func flapping(t *testing.T, s *site, flaps, probe int, fails bool) {
 	s.converges(c, tree, plan.Options{})
 }
 
-// What asks is answered by servers that read that much, ends its connection where they
-// do not, and writes nothing.
+// Servers that read requests of that length answer; others end the connection. The request writes nothing.
 func TestLongRequestThatAsksChangesNothing(t *testing.T) { asking(t, inMemory(t)) }
 
 func asking(t *testing.T, s *site) {
@@ -319,17 +315,17 @@ func asking(t *testing.T, s *site) {
 	r.Held.Unlock(t.Context())
 }
 
-// asksWhy matches what an apply sends to find out whether its transaction is read.
+// asksWhy matches the request by which an apply finds out whether servers read its transaction.
 func asksWhy(s *site) func(zktest.Request) bool {
 	lock := record.LockPath(s.root, stack)
 	return func(r zktest.Request) bool { return r.Op == "multi" && len(r.Paths) == 2 && r.Paths[1] == lock }
 }
 
-// What an apply says of itself when it fails has to be true.
+// A failed apply must say only what is true.
 
 const codeNoAuth = zktest.Code(-102)
 
-// "All 0 access lists were set, and the note does no harm", although the keys in use still had the former list.
+// The error said "All 0 access lists were set, and the note does no harm", although the keys in use still had the former list.
 func TestKeysThatCannotBeListedAreNotTakenForANoteThatIsLeft(t *testing.T) {
 	s, c, w, tree := family(t, of("mutex"))
 	s.hold(w, tree, "order-17")
@@ -348,7 +344,7 @@ func TestKeysThatCannotBeListedAreNotTakenForANoteThatIsLeft(t *testing.T) {
 	require.True(t, s.list(c, keyPath(tree, "order-17")).Equal(kind.List{admin, crew, joined}))
 }
 
-// "Shorten the declaration", of thousands of places in a queue.
+// The error said "Shorten the declaration" because of thousands of nodes in a queue.
 func TestForceBreakOfALongQueueDoesNotBlameTheDeclaration(t *testing.T) {
 	s, c := provisioned(t)
 	long := declare("/"+strings.Repeat("x", 250), kind.Mutex)
@@ -362,7 +358,7 @@ func TestForceBreakOfALongQueueDoesNotBlameTheDeclaration(t *testing.T) {
 	require.Contains(t, err.Error(), "in its queue")
 }
 
-// The last key was released between the last two looks of a drain: the apply failed for no reason, and its error had none.
+// The last key was released between the last two looks of a drain. The apply failed for no reason, and its error gave none.
 func TestFamilyThatIsIdleWhenItsDrainEndsGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c, w, tree := family(t, of("mutex"))
@@ -380,7 +376,7 @@ func TestFamilyThatIsIdleWhenItsDrainEndsGoes(t *testing.T) {
 	})
 }
 
-// A set was held in two locks, the second of which refused: the error named the first, and that the servers may be down.
+// A set was held in two locks, and the second refused. The error named the first, and said that the servers may be down.
 func TestBreakNamesTheLockThatRefusesIt(t *testing.T) {
 	s, c := provisioned(t)
 	s.apply(c, s.tree(declare("/a", kind.Mutex), declare("/b", kind.Mutex)))
@@ -395,7 +391,7 @@ func TestBreakNamesTheLockThatRefusesIt(t *testing.T) {
 	require.NotContains(t, err.Error(), "Check that the servers run")
 }
 
-// "Nothing was written", of an apply that had created its own nodes, or given itself rights.
+// The error said "Nothing was written" although the apply had created its own nodes, or given itself rights.
 func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
 	s, c := provisioned(t)
 	x := executor(c, on(func(event.LockAcquired) { require.NoError(t, s.server.Create(s.root+"/pay", nil)) }))
@@ -420,7 +416,7 @@ func TestRefusedApplySaysWhatItPrepared(t *testing.T) {
 	require.Contains(t, explain.Of(err).Written, "/pay/ledger")
 }
 
-// Whatever the servers answer, the error says what to do next.
+// For every answer of the servers, the error says what to do next.
 func TestEveryAnswerHasANextStep(t *testing.T) {
 	step := plan.ACLStep{Addr: "a.mutex", Path: "/locks/a"}
 	for _, err := range []error{

@@ -23,8 +23,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// someTree draws a declaration of two levels from few names, so that two of them
-// meet in every way, in the place of structural children included.
+// someTree draws a declaration of two levels from few names, so that two of them overlap in every way, also at the names of structural
+// children.
 func someTree(t *rapid.T, s *site) *plan.Tree {
 	var nodes []*plan.Node
 	add := func(path string) *plan.Node {
@@ -57,8 +57,8 @@ func someTree(t *rapid.T, s *site) *plan.Tree {
 	return s.tree(nodes...)
 }
 
-// The server agrees with the model the plan's own tests use: what is planned from
-// any tree to any other is accepted in one transaction, and nothing is left to do.
+// The server agrees with the model that the plan's own tests use. It accepts a plan from any tree to any other in one transaction, and
+// nothing is left to do.
 func TestAnyTreeBecomesAnyOtherInOneApply(t *testing.T) {
 	s, c := provisioned(t)
 	rapid.Check(t, func(r *rapid.T) {
@@ -96,17 +96,17 @@ func TestRootOfTheEnsembleCanBeTheRoot(t *testing.T) {
 	require.Equal(t, []string{".locktree", "zookeeper"}, n.Children)
 }
 
-// people: two of them are one user with an old and a new password, whom servers show alike to readers.
+// people are identities. Two of them are one user with an old and a new password, whom servers show alike to readers.
 var people = []string{"ann:1", "ann:2", "bob:3", "cid:4"}
 
-// charter is what one configuration says of who may do what, and of what there is.
+// charter is what one configuration declares: the nodes, and who may do what.
 type charter struct {
 	has map[string]bool // by path
 
 	stack           string
 	admins, readers []string
 	grants          map[string]map[string]string // by path; nil for a node without an acl
-	visits          int                          // it stands in the descriptions, so that each is a change
+	visits          int                          // part of the descriptions, so that each visit is a change
 }
 
 var charterNodes = []struct {
@@ -117,8 +117,8 @@ var charterNodes = []struct {
 	{wing, kind.Namespace}, {wing + "/lamp", kind.Mutex},
 }
 
-// wing is a namespace that stays when it is no longer declared, if another program made a node in it. The lamp's path changes
-// between the wing and the place beside it.
+// wing is a namespace. If another program made a node in it, it stays when it is no longer declared. The lamp's path changes between the
+// wing and the place beside it.
 const wing = "/wing"
 
 func someCharter(t *rapid.T, stack string) *charter {
@@ -181,7 +181,7 @@ func (c *charter) tree(s *site) *plan.Tree {
 	return tree
 }
 
-// rights are what a list gives to one of the people.
+// rights returns the permissions that a list gives to one of the people.
 func rights(list kind.List, who string) (p kind.Perm) {
 	for _, a := range list {
 		if a.ID == digest(who) {
@@ -191,7 +191,7 @@ func rights(list kind.List, who string) (p kind.Perm) {
 	return p
 }
 
-// manages reports whether somebody can do with the nodes of a tree what an apply may have to.
+// manages reports whether people together can do with the nodes of a tree whatever an apply may need.
 func manages(tree *plan.Tree, who ...string) bool {
 	for _, n := range tree.Nodes {
 		var p kind.Perm
@@ -205,13 +205,13 @@ func manages(tree *plan.Tree, who ...string) bool {
 	return true
 }
 
-// there is the set of the root; nil if it has none yet.
+// there returns the root's set of administrators and readers: the list of .locktree; nil if there is none yet.
 func (l *land) there() kind.List { return l.everyList()[record.ScaffoldPath(l.root)].Normalize() }
 
-// applied notes that a charter was.
+// applied notes that a charter was applied.
 func (l *land) applied(c *charter) { l.now, l.left = c, l.there() }
 
-// may reports whether somebody has rights, or all that there are, on each of some nodes.
+// may reports whether people together have the permissions in need on each of some nodes.
 func (l *land) may(lists map[string]kind.List, need kind.Perm, who ...string) bool {
 	for _, list := range lists {
 		var p kind.Perm
@@ -236,12 +236,12 @@ type land struct {
 	clients map[string]*recipes.Client
 	kept    int // nodes that stayed without a declaration
 	now     *charter
-	left    kind.List // the set of the root when it was applied last
+	left    kind.List // the root's set after the last apply
 
-	closed map[string]bool // of the last plan: whether nobody who applied had ADMIN on the node of a path
-	told   map[string]bool // and whether the plan has a problem there
-	lent   map[string]bool // and whether others might create nodes in it
-	spared map[string]bool // what the last apply went on without for these two reasons
+	closed map[string]bool // by path, for the last plan: those who applied had no ADMIN on the node
+	told   map[string]bool // by path: the plan has a problem there
+	lent   map[string]bool // by path: others might create nodes in it
+	spared map[string]bool // by path: nodes that the last apply left out for these reasons, see passedOver
 }
 
 func (l *land) client(who ...string) *recipes.Client {
@@ -260,8 +260,8 @@ func (l *land) try(c *recipes.Client, tree *plan.Tree) (*plan.Plan, error) {
 	return diff.Compare(live, tree, plan.Options{Identities: identities(c), AllowMassDestroy: true}), nil
 }
 
-// passing is a test whose servers and clients end with one check of many, and not with all of them: a closed client
-// keeps its buffers for as long as it is kept.
+// passing is a test whose servers and clients end with each check, and not after all of them: a closed client keeps its buffers for as long
+// as it is referenced.
 type passing struct {
 	testing.TB
 	cleanups []func()
@@ -275,8 +275,8 @@ func (p *passing) end() {
 	}
 }
 
-// Whatever identities, grants and changes of them are declared, by whomever they are applied: declared readers can plan,
-// declared administrators can apply, nobody else can write, and nobody who could apply is locked out unless it was asked for.
+// For all identities, grants and changes of them, and for all who apply: declared readers can plan, declared administrators can apply, and
+// no other identity can write. No identity that could apply is locked out, unless that was asked for.
 func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	applied, refused, kept := 0, 0, 0
@@ -315,7 +315,7 @@ func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
 	require.Positive(t, refused)
 }
 
-// turn applies one charter. It asserts that it is refused for a reason, and then changes nothing.
+// turn applies one charter. It asserts that an apply is only refused for a reason, and then changes nothing.
 func (l *land) turn(next *charter, by []string) bool {
 	r, was := l.r, l.now
 	before, set := l.everyList(), next.access().List()
@@ -326,7 +326,7 @@ func (l *land) turn(next *charter, by []string) bool {
 		require.False(r, l.may(before, kind.PermRead, by...), "%v: %v", by, err)
 		return false
 	}
-	if l.may(before, kind.PermAll, by...) { // else it does not see all hashes
+	if l.may(before, kind.PermAll, by...) { // otherwise it does not see all hashes
 		require.Equal(r, set.String(), p.Set.List().String())
 	}
 	l.closed, l.told, l.lent = map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -360,7 +360,7 @@ func (l *land) turn(next *charter, by []string) bool {
 	if !p.Applyable() {
 		for _, q := range p.Problems {
 			if q.Severity == problem.Error && q.Code != problem.LockOut {
-				// What an earlier charter has left, closed to those who apply, may stand where this one declares something.
+				// An earlier charter may have left a node, closed to those who apply, where this one declares something.
 				closed := q.Code == problem.Unreadable && !slices.ContainsFunc(by, func(who string) bool { return rights(before[q.Path], who)&kind.PermRead != 0 })
 				left := func() bool {
 					return closed && !slices.ContainsFunc(was.tree(l.site).Nodes, func(n *plan.Node) bool { return n.Path == q.Path })
@@ -372,13 +372,13 @@ func (l *land) turn(next *charter, by []string) bool {
 	}
 	_, err = executor(l.client(by...)).Run(l.t.Context(), p)
 	if err != nil {
-		// Whoever makes a semaphore or a namespace needs rights on it, for what is made in it. Whoever applies needs all on what is
-		// there, the tool's own nodes included, which a first apply that is refused leaves.
+		// An identity that creates a semaphore or a namespace needs rights on it, to create the nodes in it. On existing nodes it needs all
+		// rights. These include the tool's own nodes, which a refused first apply leaves.
 		sure := slices.ContainsFunc(by, func(who string) bool { return rights(set, who) == kind.PermAll }) && manages(tree, by...) && l.may(before, kind.PermAll, by...)
 		require.False(r, sure, "%v may do all of it: %v", by, err)
 		var half *failure.ACLPhaseError
 		if errors.As(err, &half) {
-			// Everybody together carries on.
+			// All people together finish it.
 			p, err := l.try(l.client(people...), tree)
 			require.NoError(r, err)
 			_, err = executor(l.client(people...)).Run(l.t.Context(), p)
@@ -398,7 +398,7 @@ func (l *land) turn(next *charter, by []string) bool {
 		return false
 	}
 	l.applied(next)
-	// Who may read a node that the plan went on without plans more than those who applied: for it, and for what is around it.
+	// The plan passed over some nodes. An identity that may read them plans more: changes of them, and of the nodes around them.
 	base := l.root + "/" + next.stack
 	for path := range before {
 		for at := path; l.passedOver(path) && strings.HasPrefix(at, base+"/") && tree.Find(at) == nil; at = kind.ParentPath(at) {
@@ -409,8 +409,8 @@ func (l *land) turn(next *charter, by []string) bool {
 	return true
 }
 
-// stays asserts of what is no longer declared, and stays, that it is of those who may use the root now, and not of those who
-// might administer it before.
+// stays checks the nodes that stay although they are no longer declared. They must admit those who may use the root now, and not those who
+// administered it before.
 func (l *land) stays(now *charter, left kind.List) {
 	tree, lists, base, set := now.tree(l.site), l.everyList(), l.root+"/"+now.stack, l.there()
 	for _, path := range []string{base + wing, base + wing + "/lamp", base + "/lamp"} {
@@ -435,8 +435,8 @@ func (l *land) stays(now *charter, left kind.List) {
 	}
 }
 
-// passedOver reports whether the last plan went on without a node, or one around it, that nobody who applied could read or
-// administer, as a tenant may have closed it. It named the node, unless others may create nodes there: then it may be theirs.
+// passedOver reports whether the last plan left out a node, or one around it, because those who applied could not read or administer it:
+// a tenant may have closed it. The plan named that node, unless others may create nodes there: then it may be theirs.
 func (l *land) passedOver(path string) bool {
 	for ; path != l.root; path = kind.ParentPath(path) {
 		if l.closed[path] && (l.told[path] || l.lent[kind.ParentPath(path)]) {
@@ -446,8 +446,8 @@ func (l *land) passedOver(path string) bool {
 	return false
 }
 
-// blurred reports whether the set of the root may look like another one to somebody: it has two passwords of one user, and its hashes
-// are hidden from who is no administrator.
+// blurred reports whether the root's set may look like another one to an identity. The set has two passwords of one user, and servers hide
+// its hashes from all but administrators.
 func (l *land) blurred(who string) bool {
 	users, twice := map[string]bool{}, false
 	for _, a := range l.there() {
@@ -458,7 +458,7 @@ func (l *land) blurred(who string) bool {
 	return twice && rights(l.there(), who)&kind.PermAdmin == 0
 }
 
-// squat makes a node in the wing, by whoever may.
+// squat makes another program's node in the wing, if one of the people may.
 func (l *land) squat(c *charter) {
 	if !c.has[wing] || !rapid.Bool().Draw(l.r, "somebody else's node") {
 		return
@@ -478,16 +478,15 @@ func managesNode(n *plan.Node, who string) bool {
 	return need&^rights(n.ACL, who) == 0
 }
 
-// exact asserts that the nodes that the stack stands on have the set of the root.
+// exact asserts that the root and the tool's directories have the access list set.
 func (l *land) exact(set kind.List, stack string) {
 	for _, path := range []string{l.root, record.ScaffoldPath(l.root), kind.ParentPath(record.IndexPath(l.root, stack)), kind.ParentPath(record.LockPath(l.root, stack))} {
 		require.Equal(l.r, set.String(), l.everyList()[path].String(), path)
 	}
 }
 
-// holds asserts what must hold of a stack behind an apply: whoever may read it plans it,
-// and finds nothing to do with its locks; whoever may do everything applies it. These are the administrators and readers that it
-// declares.
+// holds asserts what must hold after an apply. Everyone who may read the stack plans it, and finds nothing to do with its locks. Everyone
+// with all rights applies it. The readers and administrators that it declares are among them.
 func (l *land) holds(c *charter) {
 	r, tree := l.r, c.tree(l.site)
 	all := l.everyList()
@@ -524,7 +523,7 @@ func (l *land) holds(c *charter) {
 	for _, who := range people {
 		declared := slices.Contains(c.admins, who)
 		if !manages(tree, who) || len(l.spared) > 0 || !declared && !(rights(l.there(), who) == kind.PermAll && l.may(l.everyList(), kind.PermAll, who)) {
-			continue // it was said so
+			continue // the plan says so
 		}
 		c.visits++
 		next := c.tree(l.site)

@@ -42,7 +42,7 @@ func TestForeignNodesInTheWayAreFoundAtEveryDepth(t *testing.T) {
 	require.Equal(t, []string{"/locks/pay", "/locks/pay/ledger"}, paths)
 }
 
-// shut takes from everybody what a root made by hand gives it.
+// shut takes away the rights that a root made by hand gives to everybody.
 func (s *site) shut(c *recipes.Client) {
 	s.setByHand(c, s.root, admin)
 }
@@ -96,7 +96,7 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	require.Equal(t, "/locks/pay/pool/leases/_c_1-lease-0000000000", u.Holders[0].Path)
 	require.Empty(t, u.Holders[0].ID, "unprintable")
 
-	// Junk keeps a lock from being deleted as a contender does.
+	// Junk keeps a lock from being deleted, as a contender does.
 	require.NoError(t, lease.Unlock(t.Context()))
 	for path := range contenders {
 		require.NoError(t, s.server.Delete(path))
@@ -108,8 +108,8 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	})
 }
 
-// 100 permits that were held when the limit was lowered to 10 were "32 held, 68 waiting": no more than 32 contenders were read, and
-// the place of the others does not tell under which limit they came.
+// The limit was lowered to 10 while 100 permits were held. They were reported as "32 held, 68 waiting": no more than 32 contenders were
+// read, and the place of the others does not tell under which limit they came.
 func TestPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	for _, clients := range []int{1, 4} {
 		s, c := provisioned(t)
@@ -135,8 +135,8 @@ func TestPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	}
 }
 
-// Curator's clients do not say under which limit they came: who no longer stands in the gate was granted its permit. The last of those
-// who are asked who they are had a permit to all appearance: its place in the gate was not looked at any more.
+// Curator's clients do not say under which limit they came: a client that no longer stands in the gate was granted its permit. The last
+// contender that is read seemed to have a permit, because its place in the gate was not looked at.
 func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	s, c := provisioned(t)
 	java, late, tree := s.dial(""), s.dial(""), s.shop()
@@ -189,9 +189,8 @@ func TestUsageSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 	require.NoError(t, lease.Unlock(t.Context()))
 }
 
-// Servers from 3.8.4 and 3.9.2 on tell nobody of a node they may not read, not even that it
-// exists. Every plan failed for one such node anywhere in the root, whoever's it was, and
-// the first apply for one above it.
+// Servers from 3.8.4 and 3.9.2 on tell a client nothing about a node that it may not read, not even that it exists. Every plan failed
+// because of one such node anywhere in the root, whichever program owned it. The first apply failed because of one above the root.
 func TestServersThatHideUnreadableNodesAreTakenAtTheirWord(t *testing.T) {
 	s := inMemory(t)
 	s.root = "/platform/locks"
@@ -221,8 +220,8 @@ func TestServersThatHideUnreadableNodesAreTakenAtTheirWord(t *testing.T) {
 	require.False(t, s.plan(c, s.shop(), others).HasChanges())
 }
 
-// Where a lock is to be made, somebody made a node that those servers hide. That was an answer about
-// a password that might be wrong.
+// At the path of a planned lock, another program created a node that those servers hide. The error was about a password that might be
+// wrong.
 func TestHiddenNodeMadeSinceThePlanIsAChange(t *testing.T) {
 	s, c := provisioned(t)
 	s.apply(c, s.tree(declare("/pay", kind.Namespace)))
@@ -236,7 +235,7 @@ func TestHiddenNodeMadeSinceThePlanIsAChange(t *testing.T) {
 	require.Equal(t, "solo.election ("+path+"): created", e.Differences[0].String())
 }
 
-// An undeclared node of ours that an edit by hand had damaged, or a newer version had written, was nobody's: no plan said a word of it.
+// No plan mentioned an undeclared node of ours that an edit by hand had damaged, or that a newer version had written.
 func TestUndeclaredNodeThatCannotBeUnderstoodIsNamed(t *testing.T) {
 	owner := func(stack string) string { return `"owner":{"stack":"` + stack + `","addr":"pay.ledger.mutex"}` }
 	for data, want := range map[string]struct {
@@ -283,7 +282,7 @@ func TestUndeclaredNodeThatCannotBeUnderstoodIsNamed(t *testing.T) {
 
 var packageName = regexp.MustCompile(`\b(recipes|kind|plan|apply|zk|json): `)
 
-// sentences asserts that a plan tells its problems in whole sentences, which name no package of this program.
+// sentences asserts that the problems of a plan are whole sentences, which name no package of this program.
 func (s *site) sentences(p *plan.Plan) {
 	s.t.Helper()
 	for _, q := range p.Problems {
@@ -293,8 +292,8 @@ func (s *site) sentences(p *plan.Plan) {
 	}
 }
 
-// A namespace could be filled until nobody was able to list it: the plan that filled it was applied, and after that no command
-// worked, destroy included. Names of 250 bytes reach that length with 66,000 nodes; longer ones, as here, with fewer.
+// A plan could fill a namespace until no client could list it. After its apply no command worked, destroy included. Names of 250 bytes
+// reach that length with 66,000 nodes; longer ones, as here, with fewer.
 func TestNamespaceThatIsTooLongToListIsRefusedAndCanBeDestroyed(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	s, c := provisioned(t)
@@ -303,7 +302,7 @@ func TestNamespaceThatIsTooLongToListIsRefusedAndCanBeDestroyed(t *testing.T) {
 	name := func(i int) string { return fmt.Sprintf("/wide/%s%06d", strings.Repeat("n", 9990), i) }
 	const many = 16<<20/10_000 + 1
 	for i := range many {
-		require.NoError(t, s.server.Create(s.root+name(i), nil)) // by somebody else
+		require.NoError(t, s.server.Create(s.root+name(i), nil)) // by another program
 	}
 	_, err := read.Tree(t.Context(), s.session(c), tree)
 	x := explain.Of(err)
@@ -328,7 +327,7 @@ func TestNamespaceThatIsTooLongToListIsRefusedAndCanBeDestroyed(t *testing.T) {
 	require.Nil(t, s.node(reader, "/solo"))
 }
 
-// The same names led to another ensemble, and the stack was planned there anew, as if nothing of it were there.
+// The same server names led to another ensemble, and the stack was planned there from scratch, as if nothing of it existed.
 func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) {
 	s, c := provisioned(t)
 	want := s.tree(declare("/ledger", kind.Mutex))
@@ -366,7 +365,8 @@ func TestAnEnsembleWithAnotherIDIsRefusedBeforeAnythingElseIsRead(t *testing.T) 
 	require.ErrorContains(t, err, "no apply was here, or its nodes were deleted")
 }
 
-// Another program may have made the node of the id. If the root has administrators, its list is their set, so the plan pins the node.
+// Another program may have made the node of the id. If the root has administrators, the list of that node is their set, so the plan pins
+// the node.
 func TestAnEnsembleThatHasNoIDGetsOneWithTheNextApply(t *testing.T) {
 	for name, admins := range map[string][]string{"nobody is named": nil, "another change": {oldKey}, "administrators are replaced": {oldKey, newKey}} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A lock that is gone, or may not be read, is not one that was never there.
+// A lock that is gone, or may not be read, differs from one that was never there.
 func TestGapsAreWhatIsDeclaredAndTheTreeDoesNotHave(t *testing.T) {
 	node := func(path string, trouble plan.Trouble) *plan.Node {
 		n := &plan.Node{Path: path, Live: &plan.Live{Trouble: trouble, Detail: "detail"}}
