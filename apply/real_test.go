@@ -66,12 +66,12 @@ func TestRealZooKeeper(t *testing.T) {
 	}
 }
 
-// axe is a dialer that breaks a connection of a program at one of its writes: before it is sent, or when its answer arrives. The servers
-// are told nothing, as when the machine loses its power.
+// axe is a dialer that breaks a connection of a program at one of its writes: before it is sent, or when its reply arrives. The servers are
+// not told, as when the machine loses its power.
 type axe struct {
-	at       func(n int64, frame []byte) bool // says at which, of how many so far
+	at       func(n int64, frame []byte) bool // reports whether to break at the n-th write
 	executed bool                             // break it when the answer arrives
-	until    func()                           // and when this has ended, if it is not nil
+	until    func()                           // and after this has returned, if it is not nil
 	off      bool                             // nothing can be dialled afterwards
 	fell     chan struct{}
 	writes   atomic.Int64
@@ -90,7 +90,7 @@ type axedConn struct {
 	net.Conn
 	*axe
 	greeted bool
-	last    atomic.Bool // nothing is read any more
+	last    atomic.Bool // the next read breaks the connection
 }
 
 // Write counts the requests that write. A frame is a length, an xid and an opcode; the first of a connection is the handshake.
@@ -135,7 +135,7 @@ func lostReply(t *testing.T, s *site) {
 	require.NoError(t, err)
 	a := &axe{executed: true, fell: make(chan struct{})}
 	a.at = func(_ int64, frame []byte) bool { return bytes.Contains(frame, []byte(`"description":"lost"`)) }
-	a.until = func() { // the transaction is there for all to see, so that only its reply is lost
+	a.until = func() { // wait until the transaction is visible, so that only its reply is lost
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		for {
@@ -154,7 +154,7 @@ func lostReply(t *testing.T, s *site) {
 	require.False(t, s.plan(c, s.shop(set("description", "lost"))).HasChanges())
 }
 
-// applierEnv makes this test's program an applier: "address root moment".
+// applierEnv makes this test's program an applier. Its value is "address root moment".
 const applierEnv = "LOCKTREE_TEST_APPLIER"
 
 func TestMain(m *testing.M) {
@@ -165,19 +165,19 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// moments are where an applier can be told to wait.
+// moments are the points at which an applier can wait.
 var moments = map[string]func(event.Event) bool{
 	"before":  func(e event.Event) bool { _, ok := e.(event.Verified); return ok },
 	"between": func(e event.Event) bool { c, ok := e.(event.Committed); return ok && c.Batch == 1 },
 	"lists":   func(e event.Event) bool { _, ok := e.(event.ACLPhase); return ok },
 }
 
-// victimTimeout is how long the others wait for the session of one that is struck. A lease lasts half of it: long enough
-// for one to come to where it is struck on a machine that stops for seconds.
+// victimTimeout is the session timeout of an applier that is struck, for which the others wait. A lease lasts half of it. That is long
+// enough to reach the struck write on a machine that stops for seconds.
 const victimTimeout = 20 * time.Second
 
-// applier applies closing to the tree the parent has made, says when the moment has
-// come, waits for a line of input there, and says how it ended.
+// applier applies closing to the tree that the parent has made. It says when the moment has come, waits for a line of input, and says how
+// it ended.
 func applier(spec string) {
 	var address, root, moment string
 	_, err := fmt.Sscan(spec, &address, &root, &moment)
@@ -203,13 +203,13 @@ func applier(spec string) {
 	fmt.Printf("ended: %v\n", err)
 }
 
-// TestRealZooKeeperOutlivesItsAppliers: what a program does that was stopped past
-// its session, and what one leaves that died, on Apache ZooKeeper.
+// TestRealZooKeeperOutlivesItsAppliers checks, on Apache ZooKeeper, what an applier does that was stopped past its session, and what a dead
+// one leaves.
 func TestRealZooKeeperOutlivesItsAppliers(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	addr := realzk.Shared(t)
-	var all sync.WaitGroup // and not t.Parallel: they wait for sessions to end, all at the same time on however few processors
+	var all sync.WaitGroup // not t.Parallel: all of them wait for sessions to end at the same time, on however few processors
 	defer all.Wait()
 	for moment := range moments {
 		all.Go(func() {
@@ -218,7 +218,7 @@ func TestRealZooKeeperOutlivesItsAppliers(t *testing.T) {
 			})
 		})
 	}
-	// lock, two transactions, eight access lists, journal, unlock: every third point.
+	// The writes are: lock, two transactions, eight access lists, journal, unlock. About every third point is tried.
 	for i, k := range []int{1, 2, 2, 3, 3, 4, 6, 9, 10, 11} {
 		executed := i%2 == 0
 		all.Go(func() {
@@ -229,8 +229,8 @@ func TestRealZooKeeperOutlivesItsAppliers(t *testing.T) {
 	}
 }
 
-// stopped: SIGSTOP while transactions are pending; the session runs out, another
-// applier finishes; SIGCONT. The first writes nothing any more.
+// stopped sends an applier SIGSTOP while transactions are pending. Its session expires, another applier finishes, and SIGCONT follows. The
+// first one writes nothing any more.
 func stopped(t *testing.T, s *site, address, moment string) {
 	c := s.provisioner()
 	s.apply(c, s.shop())
@@ -244,13 +244,13 @@ func stopped(t *testing.T, s *site, address, moment string) {
 	stdout, err := child.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, child.Start())
-	hangs := time.AfterFunc(patience, func() { _ = child.Process.Kill() }) // what it says ends then
+	hangs := time.AfterFunc(patience, func() { _ = child.Process.Kill() }) // its output ends then
 	t.Cleanup(func() { hangs.Stop(); _ = child.Process.Kill(); _ = child.Wait() })
 	out := bufio.NewScanner(stdout)
 	require.True(t, out.Scan(), "the applier ended or hangs")
 	require.Equal(t, "here", out.Text())
 	require.NoError(t, child.Process.Signal(syscall.SIGSTOP))
-	_, err = in.Write([]byte("\n")) // it goes on at once when it goes on
+	_, err = in.Write([]byte("\n")) // so it goes on at once after SIGCONT
 	require.NoError(t, err)
 
 	other := s.shop(set("description", "other"))
@@ -267,8 +267,8 @@ func stopped(t *testing.T, s *site, address, moment string) {
 	require.False(t, s.plan(c, other).HasChanges())
 }
 
-// dead: the program dies at one of its writes. Its lock goes with its session, and
-// the next apply, which waits for that, converges in one run.
+// dead has the program die at one of its writes. Its lock goes with its session. The next apply, which waits for that, converges in one
+// run.
 func dead(t *testing.T, s *site, k int, executed bool) {
 	c := s.provisioner()
 	s.apply(c, s.shop())
@@ -298,7 +298,7 @@ func dead(t *testing.T, s *site, k int, executed bool) {
 	s.takesEach(tree)
 }
 
-// TestRealZooKeeperWithASmallBuffer: a server set to read less than the default.
+// TestRealZooKeeperWithASmallBuffer uses a server that is set to read less than the default.
 func TestRealZooKeeperWithASmallBuffer(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
@@ -307,8 +307,8 @@ func TestRealZooKeeperWithASmallBuffer(t *testing.T) {
 }
 
 // A program of Curator holds the lock at the old path, and programs of kazoo and of this library wait. The apply is refused, and then
-// drains. Afterwards none of them can make the old path again, because the namespace does not let them, and all have the lock at the
-// new one.
+// drains. Afterwards no program can create the old path again, because the namespace does not let it. All of them have the lock at the new
+// one.
 func TestCuratorAndKazooUseALockWhosePathChanges(t *testing.T) {
 	t.Parallel()
 	addr := realzk.Shared(t)
@@ -348,7 +348,7 @@ func TestCuratorAndKazooUseALockWhosePathChanges(t *testing.T) {
 
 	x, left := executor(me), make(chan struct{})
 	x.Events = on(func(event.Draining) {
-		go func() { // Curator's program ends, kazoo's has the lock for a moment, and nothing is at the new path
+		go func() { // Curator's program releases, kazoo's has the lock for a moment, and no node is at the new path
 			defer close(left)
 			assert.ErrorIs(t, <-sent, recipes.ErrDraining)
 			assert.ErrorIs(t, s.creates("worker:w", next), zk.ErrNoAuth)
@@ -380,7 +380,7 @@ func TestCuratorAndKazooUseALockWhosePathChanges(t *testing.T) {
 	require.False(t, s.plan(me, after).HasChanges())
 }
 
-// peer is a process of clients of another library (testdata/interop), one command at a time.
+// peer is a process of clients of another library (testdata/interop). It takes one command at a time.
 type peer struct {
 	t  *testing.T
 	mu sync.Mutex

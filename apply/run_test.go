@@ -51,7 +51,7 @@ func TestFirstApplyMakesTheTreeAndTheSecondPlanIsEmpty(t *testing.T) {
 		require.Empty(t, res.ApplyID)
 	})
 
-	// What was applied can be used as declared.
+	// Programs can use what was applied, as declared.
 	w := s.dial("worker:w")
 	l := s.takes(w.Mutex("/locks/pay/ledger").Lock)
 	require.NoError(t, l.Unlock(t.Context()))
@@ -94,14 +94,14 @@ func TestPlanOfAThousandNewLocksCostsAHandfulOfRequests(t *testing.T) {
 		p = s.plan(c, s.tree(nodes...))
 		s.server.ResetCounts()
 		s.runs(c, p)
-		// Two verifications of all nodes and the record, whose data is read, too; the directory of records, the lock and the history.
+		// Two verifications of all nodes and the record, whose data is also read; the directory of records, the lock and the history.
 		n := s.server.Counts().ByOp
 		require.Equal(t, []int{2*(len(p.Pins)+1) + 2, 2 + 1, 1}, []int{n["exists"], n["getData"], n["multi"]}, "%v", n)
 	})
 }
 
-// edits are changes by hand of the shop: of what, how a saved plan names it, and why ZooKeeper refuses the transaction; "" if that is not
-// looked at.
+// edits are changes of the shop by hand. path is the changed node, stale how a saved plan names the change, and late why ZooKeeper refuses
+// the transaction. An empty stale or late is not checked.
 var edits = map[string]struct {
 	edit        func(*site, *recipes.Client)
 	path        string
@@ -155,8 +155,8 @@ func TestPlanIsRefusedWhateverChangedAndNothingIsWritten(t *testing.T) {
 	}
 }
 
-// The first apply of all included. After a destroy everything the old plan found absent
-// is absent again, and the plan must still not fit.
+// This includes the very first apply. After a destroy, everything that the old plan found absent is absent again, and the plan must still
+// not fit.
 func TestAPlanCanBeAppliedOnceAlsoAfterADestroy(t *testing.T) {
 	s, c := provisioned(t)
 	for range 2 { // the first time the tool's own nodes are missing, then they are there
@@ -173,8 +173,8 @@ func TestAPlanCanBeAppliedOnceAlsoAfterADestroy(t *testing.T) {
 	}
 }
 
-// Servers that were restored from a backup count versions again: the plan's czxids and versions fit, and what it saw is
-// not what is there. TestRunbookRestoreBackup in examples does it with real servers.
+// Servers restored from a backup repeat versions. So the plan's czxids and versions fit, but the nodes are not those that it saw.
+// TestRunbookRestoreBackup in examples does it with real servers.
 func TestAPlanOfAHistoryThatWasTakenBackIsStale(t *testing.T) {
 	s, c := shopped(t)
 	desired := s.shop()
@@ -242,7 +242,7 @@ func TestErrorsUnwrap(t *testing.T) {
 	}
 }
 
-// Where the servers are away, nobody has refused anything.
+// If the servers cannot be reached, no server has refused anything.
 func TestAnAnswerThatDoesNotComeIsNoRefusal(t *testing.T) {
 	e := &failure.NodeError{Path: "/locks", Op: "read", Why: "no answer"}
 	for _, cause := range []error{context.DeadlineExceeded, recipes.ErrSessionLost, recipes.ErrUnreachable} {
@@ -253,7 +253,7 @@ func TestAnAnswerThatDoesNotComeIsNoRefusal(t *testing.T) {
 	require.Equal(t, "ZooKeeper refused to read a node", e.Explain().Summary)
 }
 
-// Whatever Run would refuse as things stand, Check refuses with the same error.
+// As things stand, Check refuses whatever Run would refuse, with the same error.
 func TestCheckRefusesWhatApplyWouldAndWritesNothing(t *testing.T) { checkRefuses(t, inMemory(t)) }
 
 func checkRefuses(t *testing.T, s *site) {
@@ -282,7 +282,7 @@ func checkRefuses(t *testing.T, s *site) {
 	errorAs[*failure.InUseError](t, check(executor(c), p))
 	require.NoError(t, lease.Unlock(t.Context()))
 
-	// While another apply is at it.
+	// Another apply is under way.
 	p = s.plan(c, s.shop(set("description", "b")))
 	x, looked := executor(other), false
 	x.Events = on(func(event.Verified) {
@@ -298,8 +298,8 @@ func checkRefuses(t *testing.T, s *site) {
 	require.True(t, looked)
 }
 
-// Somebody changes a node by hand in the moment between the verification and the
-// transaction: the versions in the transaction refuse it as a whole.
+// A person changes a node between the verification and the transaction. Because of the versions in the transaction, the servers refuse it
+// as a whole.
 func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
 	for name, e := range edits {
 		if e.late == "" {
@@ -321,8 +321,7 @@ func TestEditBetweenVerificationAndTransactionAbortsIt(t *testing.T) {
 	}
 }
 
-// An apply finishes while the tree is read: the read starts over, so that index
-// and nodes are of one moment.
+// An apply finishes while the tree is read. The read starts over, so that the record and the nodes are of one moment.
 func TestReadThatIsOvertakenStartsOver(t *testing.T) {
 	s, c := shopped(t)
 	path := record.IndexPath(s.root, stack)
@@ -340,8 +339,8 @@ func TestReadThatIsOvertakenStartsOver(t *testing.T) {
 	require.Equal(t, 2, s.server.Counts().ByOp["sync"])
 }
 
-// Two stacks and four appliers meet on an empty server, where even the root is
-// missing: one applies, and nobody fails because somebody else made the root first.
+// Four appliers of two stacks meet on an empty server, where even the root is missing. One applies, and none fails because another one
+// created the root first.
 func TestFirstAppliersAtOnceShareTheScaffold(t *testing.T) {
 	for range 20 {
 		s := inMemory(t)

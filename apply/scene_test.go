@@ -20,7 +20,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// scenes are the applies that the engine strikes. The locks of some are in use, see users; traffic_test.go has those that are called
+// scenes are the applies that the engine strikes. The locks of some are in use, see users; programs take those of traffic_test.go
 // all the time.
 var scenes = []struct {
 	name   string
@@ -62,7 +62,7 @@ var scenes = []struct {
 	{"paths change back of locks that are drained and called", 3, trafficScene(traffic{drained: true, back: true}), slow},
 }
 
-// rich is a change of all that is there: an update, a replacement, a creation, a deletion and access lists.
+// rich changes everything in the shop: an update, a replacement, a creation, a deletion and access lists.
 func rich(s *site) *plan.Tree {
 	tree := s.shop(set("wire", "kazoo"))
 	for _, n := range tree.Nodes {
@@ -89,7 +89,7 @@ func wealthScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	return &scene{tree: after, finished: func() { require.NotNil(t, s.node(c, "/zone"), "it was forgotten, and stays") }}
 }
 
-// closing is the shop for us alone, with some long declarations besides: two transactions and access lists.
+// closing is the shop with lists for us alone, and some long declarations: two transactions, then access lists.
 func (s *site) closing() *plan.Tree {
 	nodes := append(bulk(44, 280, "x"), s.shopNodes()...)
 	for _, n := range nodes[len(nodes)-6:] {
@@ -104,7 +104,7 @@ func closingScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	return &scene{tree: s.closing(), next: s.shop(set("description", "other"))}
 }
 
-// users holds two locks of the shop: one goes in the scenes below, one is replaced.
+// users takes two locks of the shop. The scenes below delete one and replace the other.
 func users(t *testing.T, s *site) (ledger, pool *recipes.Lease) {
 	program := s.dial("provisioner:secret")
 	ledger = s.takes(program.Mutex(s.root + "/pay/ledger").Lock)
@@ -113,8 +113,8 @@ func users(t *testing.T, s *site) (ledger, pool *recipes.Lease) {
 	return ledger, pool
 }
 
-// drainScene: two locks in use go, one for good. No holder is disturbed, and a lock that was left draining is deleted next, or opened if
-// it is declared again.
+// drainScene deletes one lock in use and replaces another. No holder is disturbed. The next apply deletes a lock that was left draining, or
+// opens it if it is declared again.
 func drainScene(declaredAgain bool) func(*testing.T, *site, *recipes.Client) *scene {
 	return func(t *testing.T, s *site, c *recipes.Client) *scene {
 		s.apply(c, s.shop())
@@ -131,7 +131,7 @@ func drainScene(declaredAgain bool) func(*testing.T, *site, *recipes.Client) *sc
 			tree: s.shopWithout(), options: plan.Options{Drain: time.Minute, Replace: []string{"pay.pool.semaphore"}},
 			draining: func() {
 				begun = true
-				time.AfterFunc(5*time.Second, leave) // fake time: as long as they work
+				time.AfterFunc(5*time.Second, leave) // fake time: the holders work that long
 			},
 			struck: func(bool) {
 				if !begun {
@@ -148,7 +148,7 @@ func drainScene(declaredAgain bool) func(*testing.T, *site, *recipes.Client) *sc
 	}
 }
 
-// tellsOfDraining asserts that a plan says what it does about a lock that was left draining, and that it calls that no change by hand.
+// tellsOfDraining asserts that a plan says what it does about a lock that was left draining, and does not call it a change by hand.
 func (s *site) tellsOfDraining(c *recipes.Client, tree *plan.Tree) {
 	p := s.plan(c, tree)
 	require.Empty(s.t, p.Drifted)
@@ -163,7 +163,7 @@ func (s *site) tellsOfDraining(c *recipes.Client, tree *plan.Tree) {
 	}
 }
 
-// reopenScene: the holder stays, so the lock is opened again, or by the next apply.
+// reopenScene keeps the holder, so the apply opens the lock again; if it is stopped, the next apply does.
 func reopenScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	s.apply(c, s.shop())
 	ledger, pool := users(t, s)
@@ -171,7 +171,7 @@ func reopenScene(t *testing.T, s *site, c *recipes.Client) *scene {
 		tree: s.shopWithout(), options: plan.Options{Drain: 2 * time.Second}, next: s.shop(),
 		ends: func(err error) {
 			errorAs[*failure.InUseError](t, err)
-			// It said that nothing was written, although the lock had been closed and opened.
+			// The error said that nothing was written, although the lock had been closed and opened.
 			require.ErrorContains(t, err, "Nothing of the plan was written, but locks that were closed in order to drain them are open again. Run the command again")
 			require.NotContains(t, err.Error(), "Nothing was written")
 		},
@@ -184,7 +184,7 @@ func reopenScene(t *testing.T, s *site, c *recipes.Client) *scene {
 			}
 			s.tellsOfDraining(c, s.shop())
 			s.tellsOfDraining(c, s.shopWithout())
-			s.apply(c, s.shop()) // with the holder in it
+			s.apply(c, s.shop()) // while it is held
 			require.NoError(t, ledger.Verify(t.Context()))
 			require.NoError(t, ledger.Unlock(t.Context()))
 			require.NoError(t, pool.Unlock(t.Context()))
@@ -192,7 +192,7 @@ func reopenScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	}
 }
 
-// laterScene: a lock is drained that the second transaction creates again.
+// laterScene drains a lock that the second transaction creates again.
 func laterScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	s.apply(c, s.tree(declare("/zz", kind.Mutex)))
 	lease := s.locks("provisioner:secret", s.root+"/zz")
@@ -204,7 +204,7 @@ func laterScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	}}
 }
 
-// forceScene: the holders lose their locks with the transaction or not at all.
+// forceScene breaks locks. Their holders lose them with the transaction or not at all.
 func forceScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	s.apply(c, s.shop())
 	ledger, pool := users(t, s)
@@ -228,7 +228,7 @@ func forceScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	}
 }
 
-// widenScene: we have ADMIN and nothing else on nodes that are to change.
+// widenScene changes nodes on which we have only ADMIN and READ.
 func widenScene(_ *testing.T, s *site, c *recipes.Client) *scene {
 	s.apply(c, s.shop())
 	for _, path := range []string{"/pay", "/pay/ledger"} {
@@ -237,13 +237,13 @@ func widenScene(_ *testing.T, s *site, c *recipes.Client) *scene {
 	return &scene{tree: s.tree(append(s.shopNodes(set("description", "new")), declare("/pay/another", kind.Mutex))...)}
 }
 
-// cutScene: a server reads no transaction with all that comes.
+// cutScene has more changes than the server reads in one transaction.
 func cutScene(_ *testing.T, s *site, c *recipes.Client) *scene {
 	s.apply(c, s.tree(longNames(0, 11)...))
 	return &scene{tree: s.tree(longNames(0, 40)...)}
 }
 
-// pathScene: a namespace and everything in it gets another path.
+// pathScene gives a namespace and everything in it another path.
 func pathScene(_ *testing.T, s *site, c *recipes.Client) *scene {
 	s.apply(c, s.shop())
 	nodes := s.shopNodes()
@@ -253,7 +253,7 @@ func pathScene(_ *testing.T, s *site, c *recipes.Client) *scene {
 	return &scene{tree: s.tree(nodes...)}
 }
 
-// lostScene: the record is damaged, while much changes.
+// lostScene changes much while the record is damaged.
 func lostScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	s.apply(c, s.tree(longNames(0, 110)...))
 	require.NoError(t, s.server.Set(record.IndexPath(s.root, stack), []byte("x")))
@@ -262,7 +262,7 @@ func lostScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	return &scene{tree: tree}
 }
 
-// destroyScene: everything goes, and perhaps no record says what that is.
+// destroyScene destroys everything. Unless lose is nil, it loses the record first.
 func destroyScene(lose func(*testing.T, *zktest.Server, string)) func(*testing.T, *site, *recipes.Client) *scene {
 	return func(t *testing.T, s *site, c *recipes.Client) *scene {
 		s.apply(c, s.shop())
@@ -274,8 +274,8 @@ func destroyScene(lose func(*testing.T, *zktest.Server, string)) func(*testing.T
 	}
 }
 
-// deepScene: more goes than a transaction holds, and no record says what that is. The plan fits once only, although everything that it
-// found absent is absent again.
+// deepScene destroys more than a transaction holds, without a record. The plan fits only once, although everything that it found absent is
+// absent again.
 func deepScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	at, nodes := "", []*plan.Node(nil)
 	for range 20 { // paths of four kilobytes make several transactions of few deletions
@@ -297,7 +297,7 @@ func deepScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	}}
 }
 
-// importScene takes over what other programs made: idle locks are made anew, because they may be containers, one in use is taken as it
+// importScene imports what other programs made. Idle locks are created again, because they may be containers. One in use is imported as it
 // is.
 func importScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	s.apply(c, s.tree(declare("/pay", kind.Namespace)))
@@ -322,7 +322,7 @@ func importScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	}}
 }
 
-// relistScene replaces the credential with which a key is in use: as long as the node of the key has the former list, so has the family.
+// relistScene replaces the credential with which a key is in use. The family keeps that credential as long as the key's node has the former list.
 func relistScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	tree := s.orders(of("mutex"))
 	s.apply(c, tree)
@@ -358,9 +358,9 @@ const rotated20 = 20 // writes: lock, transaction, the lists of sixteen nodes at
 
 var oldKeys, newKeys, bothKeys = []string{oldKey}, []string{newKey}, []string{oldKey, newKey}
 
-// rotationScene replaces the administrators before by those after. by are the credentials of the apply, and next those of the one that
-// finishes it; nil is one administrator who can, with its own configuration, which may be the one from before. A program's lock is
-// held through all of it, and a reader can plan at any moment.
+// rotationScene replaces the administrators before by those after. by are the credentials of the apply, and next those of the apply that
+// finishes it. If next is nil, one administrator with all rights finishes it with its own configuration, which may be the earlier one.
+// A program holds a lock throughout, and a reader can plan at any moment.
 func rotationScene(before, after, by, next []string) func(*testing.T, *site, *recipes.Client) *scene {
 	return func(t *testing.T, s *site, _ *recipes.Client) *scene {
 		readers := []string{ciKey}

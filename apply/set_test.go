@@ -20,7 +20,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// of is a tree of a stack with one lock.
+// of returns the tree of a stack with one lock.
 func (s *site) of(name string, a *plan.Access) *plan.Tree {
 	tree := s.tree(declare("/"+name, kind.Mutex))
 	tree.Stack = name
@@ -31,7 +31,7 @@ func (s *site) of(name string, a *plan.Access) *plan.Tree {
 	return tree
 }
 
-// said are the problems of a plan.
+// said returns the problems of a plan as text.
 func said(p *plan.Plan) (text string) {
 	for _, q := range p.Problems {
 		text += q.Summary + ": " + q.Detail + "\n"
@@ -41,7 +41,7 @@ func said(p *plan.Plan) (text string) {
 
 const byName = "Passwords were not compared"
 
-// ownOf are the lists of the record and the apply lock of a stack, and of what all stacks share.
+// ownOf returns the distinct access lists of a stack's record and of the nodes that every apply needs.
 func (s *site) ownOf(c *recipes.Client, name string) (own []string) {
 	for _, list := range s.lists(c, append(prepare.ScaffoldPaths(s.root, name), record.IndexPath(s.root, name))...) {
 		if !slices.Contains(own, list) {
@@ -51,7 +51,7 @@ func (s *site) ownOf(c *recipes.Client, name string) (own []string) {
 	return own
 }
 
-// quiet asserts that there is nothing to do and nothing to say.
+// quiet asserts that a plan has no changes, problems or drift.
 func (s *site) quiet(tree *plan.Tree, keys ...string) {
 	s.t.Helper()
 	for _, key := range keys {
@@ -62,7 +62,7 @@ func (s *site) quiet(tree *plan.Tree, keys ...string) {
 	}
 }
 
-// told are the problems of a plan, without what it tells once a reader to whom the servers show no hashes.
+// told returns the problems of a plan, without the one that tells a reader, at most once, that passwords were not compared.
 func (s *site) told(p *plan.Plan) []plan.Problem {
 	s.t.Helper()
 	rest := slices.DeleteFunc(slices.Clone(p.Problems), func(q plan.Problem) bool { return q.Summary == byName })
@@ -70,8 +70,8 @@ func (s *site) told(p *plan.Plan) []plan.Problem {
 	return rest
 }
 
-// A root belongs to one stack: any other one is refused, whoever applies it, and writes nothing. The error names the first stack and
-// its record. Once the first one is destroyed, another one may use the root.
+// A root belongs to one stack. Any other stack is refused, whoever applies it, and writes nothing. The error names the first stack and its
+// record. Once the first stack is destroyed, another one may use the root.
 func TestARootBelongsToOneStack(t *testing.T) {
 	for name, second := range map[string]*plan.Access{"the same administrators": may([]string{oldKey}, nil), "others": may([]string{newKey}, nil), "nobody named": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestARootBelongsToOneStack(t *testing.T) {
 			})
 			s.quiet(a, oldKey)
 
-			// A second record, however it came there, stops both stacks: each error names the other one.
+			// A second record, however it came there, stops both stacks. Each error names the other stack.
 			require.NoError(t, s.server.Create(record.IndexPath(s.root, "b"), nil))
 			_, err := read.Tree(t.Context(), s.session(both), a)
 			require.ErrorContains(t, err, `this root belongs to stack "b" (/locks/.locktree/stacks/b is its record)`)
@@ -107,7 +107,7 @@ func TestARootBelongsToOneStack(t *testing.T) {
 	}
 }
 
-// Of two plans that replace the set at the same moment, one comes first. The other one is stale.
+// Two plans replace the set of the root at the same moment. One comes first, and the other is stale.
 func TestTwoPlansReplaceTheSetAtOnce(t *testing.T) {
 	s := inMemory(t)
 	s.apply(s.as(oldKey), s.of("a", may([]string{oldKey}, nil)))
@@ -119,7 +119,8 @@ func TestTwoPlansReplaceTheSetAtOnce(t *testing.T) {
 	require.True(t, slices.ContainsFunc(stale.Differences, func(d failure.Difference) bool { return d.Path == record.ScaffoldPath(s.root) }), "%v", stale)
 }
 
-// A reader has the name of an administrator, and another password. To it the servers show no hashes, so it looks like one.
+// A reader has the name of an administrator, and another password. Servers show it no hashes, so the administrator's
+// entry looks like its own.
 func TestAReaderWithTheNameOfAnAdministratorCannotApply(t *testing.T) {
 	s := inMemory(t)
 	a := s.of("a", may([]string{oldKey}, []string{nextKey}))
@@ -127,7 +128,7 @@ func TestAReaderWithTheNameOfAnAdministratorCannotApply(t *testing.T) {
 	s.apply(s.as(oldKey), a)
 	c, next := s.as(nextKey), a
 	set("description", "one")(next.Nodes[0])
-	p := s.plan(c, next, plan.Options{Targets: []string{string(a.Nodes[0].Addr)}}) // so it takes the set from the root
+	p := s.plan(c, next, plan.Options{Targets: []string{string(a.Nodes[0].Addr)}}) // so the plan takes the set from the root
 	s.wroteNothing(s.as(oldKey), func() {
 		_, err := apply.Begin(t.Context(), c, next, apply.Options{})
 		require.ErrorContains(t, err, "our password differs from theirs")
@@ -138,7 +139,6 @@ func TestAReaderWithTheNameOfAnAdministratorCannotApply(t *testing.T) {
 	s.quiet(next, oldKey, nextKey)
 }
 
-// A root that is open to everybody gets the set that is named first.
 func TestARootThatIsOpenGetsTheSetThatIsNamedFirst(t *testing.T) {
 	open := inMemory(t)
 	open.apply(open.as(), func() *plan.Tree {
@@ -163,7 +163,7 @@ func (s *site) lists(c *recipes.Client, paths ...string) map[string]string {
 	return out
 }
 
-// A root that another program made is added to, and what an apply of ours added goes again.
+// An apply adds its entries to the list of a root that another program made. A later apply removes those entries again.
 func TestARootOfAnotherProgramIsAddedTo(t *testing.T) {
 	s := inMemory(t)
 	c, sre := s.as(oldKey, newKey), kind.ACL{Scheme: "digest", ID: digest("sre:x"), Perms: kind.PermAll}
@@ -178,7 +178,7 @@ func TestARootOfAnotherProgramIsAddedTo(t *testing.T) {
 	require.Empty(t, s.plan(c, second).Problems)
 }
 
-// What is above the root and was made with it follows, but never takes anything from others.
+// Nodes above the root that were created with it get the new administrators, but no other program loses rights there.
 func TestAncestorsOfTheRootFollow(t *testing.T) {
 	s := inMemory(t)
 	s.root = "/a/b/locks"
@@ -192,15 +192,15 @@ func TestAncestorsOfTheRootFollow(t *testing.T) {
 	require.False(t, s.plan(c, next).HasChanges())
 }
 
-// grants reports whether a list has an entry, as the server has it.
+// grants reports whether the server's list of a node has an entry.
 func (s *site) grants(path string, a kind.ACL) bool {
 	return slices.Contains(s.everyList()[path], a)
 }
 
 const nextKey = "provisioner:s3cr3t" // another password of the same user
 
-// A reader is shown no hashes. What its plan says of a list that hides its hashes is not what an apply goes by: it
-// reads the list again, and lets nobody in who was shut out.
+// Servers show a reader no hashes. An apply does not rely on a reader's plan for a list with hidden hashes: it reads the list again, and
+// admits no identity that was shut out.
 func TestAReadersPlanLetsNobodyInWhoWasShutOut(t *testing.T) {
 	s := inMemory(t)
 	readers := []string{ciKey}
@@ -224,15 +224,15 @@ func TestAReadersPlanLetsNobodyInWhoWasShutOut(t *testing.T) {
 	}
 }
 
-// The right to write that an administrator gives itself first comes on top of the list that is there, and not of what
-// a reader was shown of it.
+// An administrator may first have to give itself the right to write. That right is added to the list that is there, and not to what a
+// reader was shown of it.
 func TestRightsAreAddedToTheListThatIsThere(t *testing.T) {
 	s := inMemory(t)
 	access := may([]string{oldKey, newKey}, []string{ciKey})
 	s.apply(s.as(oldKey), s.administered(access))
 	path := s.root + "/pay/ledger"
 	weak := kind.List{{Scheme: "digest", ID: digest(oldKey), Perms: kind.PermAdmin | kind.PermRead}, worker, access.Readers[0]}
-	s.setByHand(s.as(oldKey), path, weak...) // it is not what the record proves
+	s.setByHand(s.as(oldKey), path, weak...) // not what the record proves
 	next := s.administered(access)
 	set("description", "new")(next.Nodes[1])
 	p := s.plan(s.as(ciKey), next)
@@ -248,8 +248,8 @@ func TestRightsAreAddedToTheListThatIsThere(t *testing.T) {
 	require.True(t, widened)
 }
 
-// A list of which a reader who planned was not shown the hashes, so that the apply leaves it as it is, is not noted as the declared
-// one: an administrator would be told that it was changed by hand, and a reader that it is as declared.
+// A reader planned without seeing the hashes of a list, so the apply leaves the list as it is. The record must not note it as the declared
+// one. Otherwise an administrator would be told that it was changed by hand, and a reader that it is as declared.
 func TestAListThatAReaderCouldNotCompareIsNotNotedAsDeclared(t *testing.T) {
 	for name, edit := range map[string]func(*plan.Tree){
 		"of a node that changes": func(tree *plan.Tree) { tree.Nodes[0].Payload.Protect = true },
@@ -283,7 +283,7 @@ func TestAListThatAReaderCouldNotCompareIsNotNotedAsDeclared(t *testing.T) {
 	}
 }
 
-// Of a root that somebody made, a reader's plan takes nothing away that it cannot tell from ours.
+// From a root that another program made, a reader's plan removes no entry that it cannot tell from ours.
 func TestAReaderTakesNothingFromARootOfSomebodyElse(t *testing.T) {
 	s := inMemory(t)
 	s.create(s.as(oldKey), "/locks", "", allOf(nextKey), admin)

@@ -21,7 +21,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// changing are locks of all kinds. The path of two changes with that of the namespace around them.
+// changing are locks of four kinds. The paths of two of them change with that of the namespace around them.
 var changing = []struct {
 	name string
 	kind *kind.Kind
@@ -32,7 +32,7 @@ var changing = []struct {
 
 const here, there = "/here-", "/there-"
 
-// on declares the locks on a side.
+// on declares the locks at the paths of one side.
 func (s *site) on(side string) *plan.Tree {
 	nodes := []*plan.Node{declare(side+"pay", kind.Namespace, at("pay.namespace"))}
 	for _, m := range changing {
@@ -44,12 +44,12 @@ func (s *site) on(side string) *plan.Tree {
 	return s.tree(nodes...)
 }
 
-// slow are servers whose answers leave programs the time to call in between.
+// slow are servers that answer so late that programs can call in between.
 var slow = []zktest.Option{zktest.WithLatency(time.Millisecond)}
 
-// trafficScene gives locks the paths of the other side, while programs use them by handles on both paths. A lock whose path changes is
-// one lock: no two programs hold it, one at either path. Programs at the new path get it once the next apply has finished, and programs
-// at the old path learn that it is not there.
+// trafficScene gives locks the paths of the other side, while programs use them by handles on both paths. A lock whose path changes is one
+// lock: two programs never hold it at once, one at each path. Programs at the new path get it once the next apply has finished. Those at
+// the old path learn that it is not there.
 func trafficScene(like traffic) func(*testing.T, *site, *recipes.Client) *scene {
 	return func(t *testing.T, s *site, c *recipes.Client) *scene {
 		before, after := s.on(here), s.on(there)
@@ -68,7 +68,7 @@ func trafficScene(like traffic) func(*testing.T, *site, *recipes.Client) *scene 
 		}
 		require.Equal(t, w.drained, len(s.plan(c, after, opts).InUse()) > 0)
 		meanwhile := w.duringWrites()
-		// Programs that call at the other path get their locks only from an apply, so nothing here waits for those.
+		// Programs that call at the other path get their locks only from an apply, so leave does not wait for them.
 		leave := func() {
 			meanwhile.Remove()
 			time.Sleep(10 * time.Second)
@@ -99,7 +99,7 @@ func trafficScene(like traffic) func(*testing.T, *site, *recipes.Client) *scene 
 	}
 }
 
-// role is what a program does, and by handles on which side.
+// role is what a program does, and the side of its handles.
 type role struct {
 	name, side string
 	known      bool // it has used the locks before
@@ -119,7 +119,7 @@ type traffic struct {
 	rand     *rand.Rand
 	programs map[role][]*program
 	sessions map[int64]bool
-	ctx      context.Context // ends with the test, also where that fails
+	ctx      context.Context // ends with the test, even if it fails
 	calls    *sync.WaitGroup
 
 	mu    *sync.Mutex
@@ -136,7 +136,7 @@ type program struct {
 	share, of int // how much of the lock it takes
 }
 
-// start opens the locks, and has those programs use them that have used them before.
+// start opens the locks. Programs that are to have used the locks before use them now.
 func (w *traffic) start(s *site) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	w.site, w.ctx, w.calls, w.mu = s, ctx, &sync.WaitGroup{}, &sync.Mutex{}
@@ -189,7 +189,7 @@ func (p *program) handle(c *recipes.Client, k *kind.Kind, n int) {
 	}
 }
 
-// call has programs take their locks, at some moment of the next milliseconds.
+// call has programs take their locks, each at some moment of the next 12 milliseconds.
 func (w *traffic) call(roles []role, hold time.Duration) {
 	for _, r := range roles {
 		for _, p := range w.programs[r] {
@@ -207,8 +207,8 @@ func (w *traffic) call(roles []role, hold time.Duration) {
 	}
 }
 
-// duringWrites has programs call at each write of an apply, until it is removed. Where the queue must be empty, they do so only when
-// the apply changes the paths.
+// duringWrites has programs call at each write of an apply, until the injection is removed. If the queues must be empty, they call only
+// when the apply changes the paths.
 func (w *traffic) duringWrites() *zktest.Injection {
 	n := 0
 	return w.server.Inject(func(r zktest.Request) bool {
@@ -248,7 +248,7 @@ func (w *traffic) use(p *program, hold time.Duration) {
 	assert.NoError(w.t, l.Unlock(w.ctx))
 }
 
-// again reports whether an error is of a lock that is not there yet or drained, or of a try that came at the wrong moment.
+// again reports whether to try again: the lock does not exist yet, or is draining, or a try found it held.
 func (w *traffic) again(p *program, err error) bool {
 	return p.side == there && errors.Is(err, recipes.ErrNotProvisioned) || errors.Is(err, recipes.ErrDraining) ||
 		p.name == "tries" && errors.Is(err, recipes.ErrHeld)
@@ -279,7 +279,7 @@ func (w *traffic) arrive() {
 	}
 }
 
-// queued are the contenders of the locks, at both paths.
+// queued returns the contenders of the locks, at both paths.
 func (w *traffic) queued() (out []string) {
 	for _, m := range changing {
 		for _, side := range []string{here, there} {
