@@ -14,8 +14,7 @@ import (
 
 var everything = kind.List{{Scheme: "digest", ID: "ops:x", Perms: kind.PermAll}}
 
-// Nodes with another stack than their tree's, a path of another address, or in another order than Find expects made a plan of
-// nonsense, and no error.
+// Nodes of another stack than their tree's, with a path of another address or out of Find's order made a nonsensical plan, and no error.
 func TestATreeBuiltInGoIsComplete(t *testing.T) {
 	tree := plan.NewTree("shop", "/locks")
 	for _, add := range []struct {
@@ -95,7 +94,7 @@ func TestPartsOfAnAddress(t *testing.T) {
 		{`mutex.a["k"]`, "mutex.a", "mutex.a", "", "mutex", "a", "k"},
 		{`module.t["x.y"].namespace.p.mutex.a["k\"].b["]`, `module.t["x.y"].namespace.p.mutex.a`, "module.t.namespace.p.mutex.a", `module.t["x.y"]`, "mutex", "a", `k"].b[`},
 		{`module.a.module.b["1"]`, "module.a.module.b", "module.a.module.b", `module.a.module.b["1"]`, "module", "b", "1"},
-		// It was taken for an element of a type 'b': the view cut at the first bracket.
+		// This key was taken for an element of a type 'b', because the view cut at the first bracket.
 		{`mutex.a["[\"b.c\"]"]`, "mutex.a", "mutex.a", "", "mutex", "a", `["b.c"]`},
 		{"mutex", "mutex", "mutex", "", "mutex", "", ""},
 		{"", "", "", "", "", "", ""},
@@ -108,7 +107,7 @@ func TestPartsOfAnAddress(t *testing.T) {
 	}
 }
 
-// Whatever a key holds, it is the key; whatever an address is, it can be asked.
+// Key returns a key whatever it holds, and no method fails on any part of an address.
 func TestNoKeyPosesAsAnAddress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key, outer := rapid.String().Draw(t, "key"), rapid.StringOf(rapid.RuneFrom([]rune(`a."[]\`))).Draw(t, "outer")

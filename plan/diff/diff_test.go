@@ -27,7 +27,7 @@ func base() *plan.Tree {
 	)
 }
 
-// unlent is base, where nobody else creates nodes in the namespace.
+// unlent is base with a namespace in which only we create nodes.
 func unlent() *plan.Tree {
 	tree := base()
 	tree.Nodes[0].ACL = []kind.ACL{admin}
@@ -95,7 +95,7 @@ func TestAccessListsAreSetAfterTheTransactionLeavesFirst(t *testing.T) {
 	require.Len(t, ops, 5, "four marks and the record")
 	require.Equal(t, tx.OpSet, ops[0].Kind)
 
-	// Interrupted before the first list was set: the journal knows, the next plan finishes.
+	// The apply is interrupted before it sets the first list. The journal notes that, and the next plan finishes.
 	require.NoError(t, m.multi(ops))
 	p = replan(t, m, tree)
 	require.Equal(t, "0123456789abcdef", p.Resumes)
@@ -104,7 +104,7 @@ func TestAccessListsAreSetAfterTheTransactionLeavesFirst(t *testing.T) {
 	require.False(t, replan(t, m, tree).HasChanges())
 }
 
-// A lock that is let go on the way is nobody's afterwards: the record has nothing to say.
+// A destroy forgets one lock on the way. That lock then belongs to no stack, so no record stays.
 func TestDestroyThatLetsALockGoLeavesNoIndex(t *testing.T) {
 	m := applied(t, base())
 	rest := base()
@@ -137,7 +137,7 @@ func TestDiffLeavesItsArgumentsAlone(t *testing.T) {
 	require.EqualValues(t, 2, p.Changes[2].After.Payload.Gen, "counts the writes")
 }
 
-// The changes were left out, without an error.
+// The JSON left out the changes, without an error.
 func TestTheJSONOfAPlanIsComplete(t *testing.T) {
 	p := diff.Compare(nil, base(), plan.Options{Identities: us})
 	for _, v := range []any{p, *p} {

@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A plan said that something had changed, and not what.
+// A plan said that something had changed, but not what.
 func TestDriftNamesWhatIsNotAsDeclared(t *testing.T) {
 	open := kind.ACL{Scheme: "world", ID: "anyone", Perms: kind.PermRead}
 	tree := unlent
@@ -49,7 +49,8 @@ func TestDriftNamesWhatIsNotAsDeclared(t *testing.T) {
 	}
 }
 
-// A lock that was deleted by hand was planned like a new one. The tree has every node that may or may not be in the record.
+// A lock that was deleted by hand was planned like a new one. The trees also have new, wiped, edited and copied nodes, which may or may not
+// be in the record.
 func TestALockThatWasDeletedByHandIsDrift(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first := declared()
@@ -93,14 +94,14 @@ func TestALockThatWasDeletedByHandIsDrift(t *testing.T) {
 			if !p.Applyable() || !p.HasChanges() {
 				return
 			}
-			m.apply(t, p) // of one of them
+			m.apply(t, p) // only one of them
 			want = slices.DeleteFunc(want, func(path string) bool { return m.nodes[path] != nil })
 		}
 	})
 }
 
-// A sum names its key by two letters, which anybody can copy. Whoever could create nodes had every read of the stack compute some
-// milliseconds for a list of each of them.
+// A sum names its key by two letters, which any program can copy. A program that could create nodes made every read of the stack compute
+// for some milliseconds for each node's list.
 func TestListsOfForgedNodesCostNothing(t *testing.T) {
 	tree := declared(declare("/locks/a", kind.Mutex), declare("/locks/lent", kind.Namespace, acl(admin, entry("tenant", kind.PermAll))))
 	m := applied(t, tree)
@@ -130,8 +131,8 @@ func TestListsOfForgedNodesCostNothing(t *testing.T) {
 	require.Len(t, replan(t, m, tree).Drifted, 1, "of a node that an apply has written, another list is a change by hand")
 }
 
-// The record named each node of a namespace that was replaced by a lock, or forgotten without what is in it: what must not grow
-// with the number of locks did, up to a transaction for each of them.
+// If a namespace was replaced by a lock, or forgotten without its contents, the record named each node in it. The record must not grow with
+// the number of locks, but did, up to a transaction for each of them.
 func TestTheRecordDoesNotGrowWithWhatANamespaceContained(t *testing.T) {
 	nodes := []*plan.Node{declare("/locks/many", kind.Namespace, addr("namespace.many"))}
 	for i := range 3000 {
@@ -175,7 +176,7 @@ func TestTheRecordNamesSoManyNodesWhereOthersMayCreate(t *testing.T) {
 	require.False(t, diff(opened, open).Applyable())
 }
 
-// The record must not name the locks that leave a namespace which is let go with the same plan: some thousands did not fit into a
+// A plan forgets a namespace, and its locks leave it. The record must not name those locks: some thousands of them did not fit into a
 // transaction.
 func TestANamespaceIsLetGoAfterTheLocksThatLeaveIt(t *testing.T) {
 	in := func(at string) *plan.Tree {

@@ -8,7 +8,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// Trees by hand. Those of package config come with their Intent, and those of package apply with all that was found.
+// These trees are built by hand. Trees of package config come with their Intent, and those of package apply with everything that was found.
 func ExampleCompare() {
 	node := func(addr, path string, k *kind.Kind) *plan.Node {
 		return &plan.Node{
@@ -21,7 +21,7 @@ func ExampleCompare() {
 		return n
 	}
 	live := &plan.Tree{Root: "/", Stack: "shop", Nodes: []*plan.Node{
-		{Path: "/catalog", Live: &plan.Live{Czxid: 1, Trouble: plan.TroubleForeign}}, // somebody else's
+		{Path: "/catalog", Live: &plan.Live{Czxid: 1, Trouble: plan.TroubleForeign}}, // another program's
 		found(node("mutex.books", "/books", kind.Mutex)),
 		found(node("mutex.legacy", "/legacy", kind.Mutex)),
 		found(node("namespace.jobs", "/jobs", kind.Namespace)),

@@ -17,7 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// refused asserts that a plan is kept from being applied, for these reasons only.
+// refused asserts that a plan cannot be applied, for these reasons only.
 func refused(t *testing.T, p *plan.Plan, want ...string) {
 	t.Helper()
 	require.Equal(t, want, codes(p))
@@ -127,20 +127,20 @@ func TestLockOutIsRefused(t *testing.T) {
 	}
 	require.True(t, replan(t, m, tree).Applyable())
 
-	// Enough on a lock is less than on a namespace.
+	// A lock needs fewer rights than a namespace.
 	rwa := admin
 	rwa.Perms = kind.PermRead | kind.PermWrite | kind.PermAdmin
 	require.Empty(t, diff.Compare(nil, declared(declare("/locks/a", kind.Mutex, acl(rwa))), plan.Options{Identities: us}).Problems)
 	refused(t, diff.Compare(nil, declared(declare("/locks/a", kind.Namespace, acl(rwa))), plan.Options{Identities: us}), "error lock_out")
 	refused(t, diff.Compare(nil, declared(declare("/locks/a", kind.Semaphore, acl(rwa))), plan.Options{Identities: us}), "error lock_out")
 
-	// Who has an address is known to the servers alone.
+	// Only the servers know who has an address.
 	ip := kind.ACL{Scheme: "ip", ID: "10.0.0.0/8", Perms: kind.PermAll}
 	p = diff.Compare(nil, declared(declare("/locks/a", kind.Mutex, acl(ip))), plan.Options{Identities: us})
 	require.Equal(t, []string{"warning lock_out"}, codes(p))
 }
 
-// A program that forgot its identities got a plan that nobody had checked.
+// A program that forgot its identities got a plan that was not checked.
 func TestAPlanForNobodyIsRefused(t *testing.T) {
 	p := diff.Compare(nil, declared(declare("/locks/a", kind.Mutex, acl(worker))), plan.Options{})
 	require.Equal(t, []string{"error no_identities"}, codes(p))
@@ -167,7 +167,7 @@ func TestBadDeclarationsAreProblemsNotPanics(t *testing.T) {
 	}
 }
 
-// The servers compare the subject as text: the other order locks its author out.
+// The servers compare a subject as text, so the other order locks its author out.
 func TestCertificateNamedBackwardsLocksOut(t *testing.T) {
 	id := kind.List{{Scheme: "world", ID: "anyone"}, {Scheme: "x509", ID: "O=Acme,OU=ops,CN=alice"}}
 	for subject, ok := range map[string]bool{"O=Acme,OU=ops,CN=alice": true, "CN=alice,OU=ops,O=Acme": false, "CN=bob": false} {
@@ -181,8 +181,8 @@ func TestCertificateNamedBackwardsLocksOut(t *testing.T) {
 	}
 }
 
-// The namespace was deleted around the lock that is let go: the servers refused the
-// transaction, where the lock's place was declared with something else in it.
+// A destroy deleted the namespace around a lock that it forgets, if something different was declared at the lock's path. The servers
+// refused the transaction.
 func TestDestroyKeepsTheNamespaceOfWhatItLetsGo(t *testing.T) {
 	m := applied(t, base())
 	tree := declared(base().Nodes[0], declare("/locks/pay/ledger", kind.RWLock), base().Nodes[2], base().Nodes[3])
@@ -214,7 +214,7 @@ func wide(nodes int, name string) *plan.Tree {
 
 func TestNamespaceThatJavaCannotListIsToldAndOneThatNobodyCanIsRefused(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
-	long := strings.Repeat("n", 49) // with six digits and the length: as long as a contender's name
+	long := strings.Repeat("n", 49) // with six digits as long as a contender's name, and 4 bytes for the length
 	require.Empty(t, coded(diff.Compare(nil, wide(17_000, long), plan.Options{Identities: us}), problem.Listing))
 	warned := coded(diff.Compare(nil, wide(18_000, long), plan.Options{Identities: us}), problem.Listing)
 	require.Len(t, warned, 1)
@@ -249,7 +249,7 @@ func coded(p *plan.Plan, code problem.Code) (out []plan.Problem) {
 	return out
 }
 
-// drained is a tree with one lock an interrupted apply left draining.
+// drained returns a tree with one lock that an interrupted apply left draining.
 func drained(t *testing.T) (*model, *plan.Node) {
 	m := newModel(testRoot, testStack)
 	lock := declare(testRoot+"/a", kind.Mutex, addr("a.mutex"))
@@ -263,8 +263,7 @@ func drained(t *testing.T) (*model, *plan.Node) {
 	return m, lock
 }
 
-// A lock nobody gets into must never be passed over in silence, whatever the plan
-// does about it.
+// Whatever a plan does about a lock that grants nothing, it must mention the lock.
 func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 	beside := plan.Intent{Elsewhere: []*plan.Tree{declared(declare(testRoot+"/b", kind.Mutex, addr("b.mutex")))}}
 	for name, c := range map[string]struct {
@@ -298,7 +297,7 @@ func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 			i := slices.IndexFunc(p.Changes, func(c plan.Change) bool { return c.Path == lock.Path })
 			at := p.Changes[i]
 			require.Equal(t, c.action, at.Action)
-			if c.action == plan.Forget { // nobody would ever open it again
+			if c.action == plan.Forget { // no later apply would open it
 				require.Equal(t, kind.StateActive, at.After.Payload.State)
 			}
 			var told []string
@@ -319,8 +318,7 @@ func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 	}
 }
 
-// The lists of the locks are in order, and yet somebody can delete them: DELETE is a
-// right of the parent.
+// The lists of the locks are in order, and yet others can delete the locks: DELETE is a right of the parent.
 func TestOthersWhoMayDeleteInTheRootAreNamed(t *testing.T) {
 	world := func(p kind.Perm) kind.ACL { return kind.ACL{Scheme: "world", ID: "anyone", Perms: p} }
 	mate := kind.ACL{Scheme: "digest", ID: "mate:CCCCCCCCCCCCCCCCCCCCCCCCCCC=", Perms: kind.PermAll}
@@ -367,7 +365,7 @@ func TestOthersWhoMayDeleteInTheRootAreNamed(t *testing.T) {
 	}
 }
 
-// A plan of one lock forgets nothing about the others: what somebody did to them, also to an address, is still told by the next plan.
+// A plan of one lock does not forget the others. The next plan still reports what was changed in them by hand, even an address.
 func TestTargetedApplyDoesNotForgetTheDriftOfOthers(t *testing.T) {
 	for edited, hand := range map[plan.Addr]func(*kind.Payload){
 		base().Nodes[3].Addr: func(p *kind.Payload) { p.Protect = true },

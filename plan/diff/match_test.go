@@ -57,12 +57,12 @@ func TestALockWhosePathChangesIsReplacedInOneTransaction(t *testing.T) {
 	require.False(t, replan(t, m, tree).HasChanges())
 }
 
-// shown are the changes that a person reads, without those that change nothing.
+// shown returns the changes that a person reads, without those that change nothing.
 func shown(p *plan.Plan) []*plan.Change {
 	return slices.DeleteFunc(p.Shown(), func(c *plan.Change) bool { return c.Action == plan.NoOp })
 }
 
-// smallest applies a plan in transactions as small as can be. It returns the paths that each of them changes.
+// smallest applies a plan in the smallest possible transactions. It returns the paths that each of them changes.
 func smallest(t *testing.T, m *model, p *plan.Plan) (paths [][]string) {
 	require.True(t, p.Applyable(), "%s", p)
 	require.NoError(t, tx.Each(p, "0123456789abcdef", kind.WorldAll(), func(batch *tx.Transaction) error {
@@ -83,7 +83,7 @@ func smallest(t *testing.T, m *model, p *plan.Plan) (paths [][]string) {
 	return paths
 }
 
-// Each of two locks gets the path of the other, or of a third one. A lock that only got another address would have two paths for a
+// Each of two locks gets the path of the other, or of a third one. If a node only got another address, its lock would have two paths for a
 // while: programs that hold it at the old one do not notice.
 func TestLocksThatTakeEachOthersPathsAreReplacedTogether(t *testing.T) {
 	mutex := func(path, a string) *plan.Node { return declare(path, kind.Mutex, addr(a)) }
@@ -140,7 +140,7 @@ func TestLocksThatTakeEachOthersPathsAreReplacedTogether(t *testing.T) {
 	}
 }
 
-// A lock that stood where its namespace is now, and one that stands where its namespace was.
+// A lock moves into a namespace that takes the lock's path, and back.
 func TestALockChangesPlacesWithTheNamespaceAroundIt(t *testing.T) {
 	alone := declared(declare("/locks/x", kind.Mutex, addr("mutex.m")))
 	inside := declared(declare("/locks/x", kind.Namespace, addr("namespace.x")), declare("/locks/x/m", kind.Mutex, addr("mutex.m")))
@@ -153,7 +153,7 @@ func TestALockChangesPlacesWithTheNamespaceAroundIt(t *testing.T) {
 	}
 }
 
-// What a job has done goes along: it is not done twice in a slot because its path changed.
+// The record of a job moves along, so the job is not done twice in a slot because its path changed.
 func TestTheRecordOfAJobGoesToItsNewPath(t *testing.T) {
 	job := func(path string) *plan.Tree {
 		return declared(declare(path, kind.Once, addr("once.job"), set("schedule", "0 * * * *")))
@@ -187,7 +187,7 @@ func TestANamespaceGetsAnotherPathWithEverythingInIt(t *testing.T) {
 	again := replan(t, m, tree)
 	require.False(t, again.HasChanges(), "%s", again)
 
-	// A lock is declared where it was.
+	// Another lock is declared at the old path of the namespace.
 	m, tree = applied(t, base()), declared(append(moved, declare("/locks/pay", kind.Mutex), solo)...)
 	p = replan(t, m, tree)
 	require.Equal(t, []string{"- /locks/pay/pool", "- /locks/pay/ledger", "+ /locks/cash", "+ /locks/cash/ledger", "+ /locks/cash/pool", "-/+ /locks/pay"}, actions(p))
@@ -197,7 +197,7 @@ func TestANamespaceGetsAnotherPathWithEverythingInIt(t *testing.T) {
 	require.False(t, replan(t, m, tree).HasChanges())
 }
 
-// With other locks in the namespace it would have counted as the loss of most of them.
+// Such a change would have counted as the loss of most locks of a namespace.
 func TestLocksThatGetOtherPathsAreNoMassDestruction(t *testing.T) {
 	before, after := declared(), declared()
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -216,7 +216,7 @@ func TestANamespaceGoesWithTheLastLockThatLeavesIt(t *testing.T) {
 	settle(t, m, p, tree)
 }
 
-// As long as something in a namespace is let go and stays, no lock takes its place, and the way out is said.
+// While a forgotten lock stays in a namespace, no lock takes the namespace's place. The plan says the way out.
 func TestLockIsRefusedWhereSomethingIsForgotten(t *testing.T) {
 	m := applied(t, base())
 	tree := declared(declare("/locks/pay", kind.Mutex), declare("/locks/solo", kind.Election))
@@ -254,7 +254,7 @@ func TestALockInUseKeepsItsPath(t *testing.T) {
 	require.Equal(t, "Protected node cannot be replaced", p.Problems[0].Summary)
 }
 
-// A program of another library that still uses the old path creates the lock there, where others may create nodes.
+// A program of another library that still uses the old path creates the lock there, if it may create nodes.
 func TestAPlanSaysWhoCanCreateTheOldPath(t *testing.T) {
 	clerk := kind.ACL{Scheme: "digest", ID: "clerk:CCCC=", Perms: kind.PermCreate | kind.PermRead}
 	admins := &plan.Access{Admins: kind.List{admin}}
@@ -297,7 +297,7 @@ func TestAPlanSaysWhoCanCreateTheOldPath(t *testing.T) {
 	}
 }
 
-// A mark that somebody copied, or a namespace that had to stay, has the address of another node.
+// A node with a copied mark, or a namespace that had to stay, has the address of another node.
 func TestOnlyOneNodeIsTheLockOfAnAddress(t *testing.T) {
 	m := applied(t, base())
 	m.nodes["/locks/copy"] = &mnode{data: m.nodes["/locks/solo"].data, acl: m.nodes["/locks/solo"].acl}
@@ -314,8 +314,8 @@ func TestOnlyOneNodeIsTheLockOfAnAddress(t *testing.T) {
 	settle(t, m, p, tree)
 }
 
-// It was renamed and then let go, and only then applied: it was deleted, because the
-// ensemble knows it under the former address.
+// A lock was renamed and then forgotten, without an apply in between. The plan deleted it, because the ensemble knows it under the former
+// address.
 func TestLockThatMovedBeforeItWasLetGoIsNotDeleted(t *testing.T) {
 	tree := base()
 	protect(tree.Nodes[3])
@@ -332,7 +332,7 @@ func TestLockThatMovedBeforeItWasLetGoIsNotDeleted(t *testing.T) {
 	require.True(t, payloadAt(t, m, "/locks/solo").Protect, "sticky")
 }
 
-// The namespace was to be deleted and one lock in it let go; the lock was deleted, too.
+// A plan was to delete a namespace and forget one lock in it. It deleted that lock, too.
 func TestLockIsLetGoOutOfANamespaceThatIsDeleted(t *testing.T) {
 	const ledger, pay = "namespace.x.namespace.locks_pay.mutex.ledger", "namespace.x.namespace.locks_pay"
 	tree := base()
@@ -353,7 +353,7 @@ func TestLockIsLetGoOutOfANamespaceThatIsDeleted(t *testing.T) {
 	require.Equal(t, []string{"- /locks/pay/ledger", ". /locks/pay", ". /locks/pay/pool"}, actions(replanIntent(t, m, rest, outer)))
 }
 
-// The import was passed over: the lock was deleted, and an empty one made at the new path.
+// The plan ignored the import: it deleted the lock, and created an empty one at the new path.
 func TestImportOfWhatTheStackHasAlreadyIsRefused(t *testing.T) {
 	m := applied(t, base())
 	tree := declared(base().Nodes[:3]...)
@@ -366,7 +366,7 @@ func TestImportOfWhatTheStackHasAlreadyIsRefused(t *testing.T) {
 	settle(t, m, p, tree)
 }
 
-// Nobody can remove a block that is not there.
+// An import by command has no block that a person could remove.
 func TestImportByCommandSpeaksOfNoBlock(t *testing.T) {
 	session := &plan.Tree{Nodes: []*plan.Node{{Path: "/elsewhere", Live: &plan.Live{Ephemeral: true}}}}
 	for _, c := range []struct {
@@ -382,7 +382,7 @@ func TestImportByCommandSpeaksOfNoBlock(t *testing.T) {
 	}
 }
 
-// The replacement an import takes was refused as in use, whatever was to be broken.
+// The replacement that an import needs was refused as in use, even if the lock was to be broken.
 func TestImportOfALockThatWasLetGoIsBrokenByForce(t *testing.T) {
 	m := applied(t, base())
 	rest := declared(base().Nodes[:3]...)
@@ -431,8 +431,7 @@ func TestImportByCommandToAnAddressThatIsThereSaysWhoHasThePath(t *testing.T) {
 	}
 }
 
-// The block of an import that was done stays where it is, and what was imported gets other paths:
-// nothing has to stand where it once was.
+// The block of a finished import stays, and the imported lock gets other paths. No node has to be at the path in the block.
 func TestDoneImportNeedsNothingWhereItWas(t *testing.T) {
 	m := newModel(testRoot, testStack)
 	m.nodes["/locks/solo"] = &mnode{acl: kind.WorldAll()}
@@ -457,8 +456,8 @@ func TestAnEmptyNamespaceThatWasLetGoBecomesALock(t *testing.T) {
 	settle(t, m, replan(t, m, tree), tree)
 }
 
-// A protected lock in another program's node is replaced when it is idle, too, as it stays the same lock; but not if it is used when
-// that is applied.
+// A protected lock in another program's node is also replaced when it is idle, because it stays the same lock. It is not replaced if it is
+// in use when that is applied.
 func TestProtectedLockThatMayBeAContainerIsMadeAnew(t *testing.T) {
 	tree := base()
 	protect(tree.Nodes[3])

@@ -29,7 +29,7 @@ type mnode struct {
 	version, aversion int32
 }
 
-// newModel has the tool's own nodes, as an apply leaves them before its transaction.
+// newModel returns a model with the tool's own nodes, as an apply leaves them before its transaction.
 func newModel(root, stack string) *model {
 	m := &model{nodes: map[string]*mnode{"/": {}}}
 	for _, p := range []string{root, record.ScaffoldPath(root), kind.ParentPath(record.IndexPath(root, stack)), record.LockPath(root, stack)} {
@@ -112,7 +112,7 @@ func (m *model) setACL(s plan.ACLStep) error {
 	return nil
 }
 
-// read is what a read of the live tree makes of the model.
+// read returns the tree that a read of the model finds.
 func (m *model) read(t require.TestingT, root, stack string) *plan.Tree {
 	tree := &plan.Tree{Root: root, Stack: stack, IndexPin: plan.Pin{Path: record.IndexPath(root, stack), Absent: true}}
 	if n := m.nodes[tree.IndexPin.Path]; n != nil {
@@ -261,7 +261,7 @@ func codes(p *plan.Plan) (out []string) {
 	return out
 }
 
-// nextRecord is the record as the plan leaves it.
+// nextRecord returns the record as the plan leaves it.
 func nextRecord(p *plan.Plan, applyID string) (x *record.Record, err error) {
 	err = tx.Each(p, applyID, nil, func(batch *tx.Transaction) error {
 		x = batch.Index
@@ -270,7 +270,7 @@ func nextRecord(p *plan.Plan, applyID string) (x *record.Record, err error) {
 	return x, err
 }
 
-// operations are those of all transactions, in order.
+// operations returns the operations of all transactions, in order.
 func operations(p *plan.Plan, applyID string, indexACL kind.List) (ops []tx.Op, err error) {
 	err = tx.Each(p, applyID, indexACL, func(batch *tx.Transaction) error {
 		ops = append(ops, batch.Ops...)

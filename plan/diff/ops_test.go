@@ -45,8 +45,7 @@ func TestNamespaceSomethingIsCreatedInIsChecked(t *testing.T) {
 	require.Len(t, ops, 3)
 }
 
-// The second transaction of one apply in 65,536 had the id of the first: whether it was
-// committed was then read from what the first one wrote.
+// In one apply of 65,536, the second transaction had the id of the first. Its outcome was then read from what the first one wrote.
 func TestNoTwoTransactionsOfAPlanHaveOneId(t *testing.T) {
 	for _, id := range []string{"0123456789ab0001", "0123456789ab0002", "0123456789abffff", "0123456789ab0000"} {
 		seen := map[string]bool{}
@@ -65,7 +64,7 @@ func TestNoTwoTransactionsOfAPlanHaveOneId(t *testing.T) {
 	}
 }
 
-// These locks went in 12 transactions of some 110 kB.
+// These locks were deleted in 12 transactions of some 110 kB.
 func TestADestroyIsCutByWhatItTakes(t *testing.T) {
 	var nodes []*plan.Node
 	at := "/locks"
@@ -86,8 +85,8 @@ func TestADestroyIsCutByWhatItTakes(t *testing.T) {
 	require.Empty(t, m.read(t, testRoot, testStack).Nodes)
 }
 
-// A list that many nodes share may change. The note of what is still to be set was too long for a transaction from some
-// 3,000 nodes on, and could not be cut: such a change could not be applied at all.
+// Many nodes share a list that changes. From some 3,000 nodes on, the note of the lists to set was too long for a transaction, and could
+// not be cut. Such a change could not be applied at all.
 func TestAnAccessListOfManyNodesCanBeChanged(t *testing.T) {
 	declare := func(list ...kind.ACL) *plan.Tree {
 		nodes := []*plan.Node{declare("/locks/many", kind.Namespace, acl(admin))}
@@ -105,7 +104,7 @@ func TestAnAccessListOfManyNodesCanBeChanged(t *testing.T) {
 	for _, s := range p.ACLSteps()[:600] {
 		require.NoError(t, m.setACL(s))
 	}
-	// It was interrupted.
+	// The apply is interrupted here.
 	live := m.read(t, testRoot, testStack)
 	require.Equal(t, []record.Pending{{From: kind.List{admin}, To: kind.List{admin, worker}}}, live.Index.Pending)
 	p = diff.Compare(live, after, plan.Options{Identities: us})
@@ -114,7 +113,7 @@ func TestAnAccessListOfManyNodesCanBeChanged(t *testing.T) {
 	require.Len(t, p.ACLSteps(), 1400)
 }
 
-// inTransactions applies a plan to servers that accept so many bytes, and returns how many transactions that took.
+// inTransactions applies a plan to servers that accept at most limit bytes. It returns the number of transactions.
 func (m *model) inTransactions(t *testing.T, p *plan.Plan, limit int) (n int) {
 	require.NoError(t, tx.Each(p, "0123456789abcdef", kind.WorldAll(), func(batch *tx.Transaction) error {
 		if tx.Size(batch.Ops) > limit {
@@ -130,8 +129,7 @@ func (m *model) inTransactions(t *testing.T, p *plan.Plan, limit int) (n int) {
 	return n
 }
 
-// Two nodes have one address: a namespace that is not declared any more but has to
-// stay, and the one that is declared so now. One of them was forgotten.
+// Two namespaces have one address. One is no longer declared but has to stay; the other is the one declared now. One of them was forgotten.
 func TestTwoNodesOfOneAddressAreBothKept(t *testing.T) {
 	old := declared(declare("/locks/a", kind.Namespace, addr("namespace.x")), declare("/locks/b", kind.Namespace, addr("namespace.y")))
 	m := applied(t, old)
@@ -147,8 +145,8 @@ func TestTwoNodesOfOneAddressAreBothKept(t *testing.T) {
 	require.Equal(t, []string{"/locks/b"}, pathsOf(m.read(t, testRoot, testStack).Nodes))
 }
 
-// An apply that gave a namespace another path ended before the lock in it had one. The next plan
-// deleted what was left of the namespace before the lock had gone, which ZooKeeper refuses, each time.
+// An apply gave a namespace another path, and ended before it gave the lock in it one. Each next plan deleted the old namespace before its
+// lock, which ZooKeeper refuses.
 func TestRestOfANamespaceWaitsForWhatIsInIt(t *testing.T) {
 	m := applied(t, declared(declare("/locks/a", kind.Namespace, addr("namespace.a")), declare("/locks/a/m", kind.Mutex, addr("namespace.a.mutex.m"))))
 	moved := declared(declare("/locks/b", kind.Namespace, addr("namespace.a")), declare("/locks/b/m", kind.Mutex, addr("namespace.a.mutex.m")))

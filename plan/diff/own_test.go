@@ -38,7 +38,7 @@ func problemsOf(p *plan.Plan, code problem.Code) (out []string) {
 	return out
 }
 
-// The lists are judged by those who will apply, whoever plans.
+// The lists are judged by the administrators, who will apply, whoever plans.
 func TestAdministratorsAreNotLockedOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		list   kind.List
@@ -69,7 +69,7 @@ func TestAdministratorsAreNotLockedOut(t *testing.T) {
 	}
 }
 
-// framed is a tree as a read of it would be, all of the tool's own nodes with one list.
+// framed returns the tree that a read would find, with one list on all of the tool's own nodes.
 func framed(m *model, t testing.TB, list ...kind.ACL) *plan.Tree {
 	current := m.read(t, testRoot, testStack)
 	index, lock := record.IndexPath(testRoot, testStack), record.LockPath(testRoot, testStack)
@@ -80,8 +80,7 @@ func framed(m *model, t testing.TB, list ...kind.ACL) *plan.Tree {
 	return current
 }
 
-// To a reader the servers show no hashes: what it sees may be what is declared, and what it cannot know it does
-// not write.
+// Servers show a reader no hashes. The lists that it sees may be as declared, and a list that it cannot know is not written.
 func TestAReaderPlansWithWhatItIsShown(t *testing.T) {
 	hidden := func(user string, p kind.Perm) kind.ACL { return kind.ACL{Scheme: "digest", ID: user + ":x", Perms: p} }
 	m := applied(t, base())
@@ -94,7 +93,7 @@ func TestAReaderPlansWithWhatItIsShown(t *testing.T) {
 	require.Empty(t, p.Access)
 	require.False(t, p.HasChanges())
 
-	// A root of somebody else has an entry that is to stay, and that nobody can write again who does not know it.
+	// Another program's root has an entry that must stay. A reader does not know its hash, so it cannot write the entry again.
 	current := framed(m, t, hidden(user, kind.PermAll), hidden("ci", kind.PermRead))
 	current.Index.Access = desired.Intent.Access.List()
 	current.Frame[0].Pin.Czxid = 4
@@ -104,7 +103,7 @@ func TestAReaderPlansWithWhatItIsShown(t *testing.T) {
 	require.Contains(t, strings.Join(problemsOf(p, problem.Access), "\n"), "warning: Access list cannot be planned: The access list of /locks may differ from digest:provisioner:cdrwa, digest:sre:cdrwa: ZooKeeper hides")
 }
 
-// An apply that presents neither of two credentials it needs would fail at the first list.
+// An apply needs two credentials. Without one of them, it would fail at the first list.
 func TestAnApplyThatNeedsTwoCredentialsIsTold(t *testing.T) {
 	m := applied(t, base())
 	desired := base()
@@ -127,7 +126,7 @@ func TestAnApplyThatNeedsTwoCredentialsIsTold(t *testing.T) {
 	require.Contains(t, strings.Join(problemsOf(p, problem.Access), "\n"), "6 access lists of the tool's own nodes (/locks first) grant ADMIN to no identity, so only a superuser of the servers can set them")
 }
 
-// Both identities of a user whose password is replaced have one name.
+// A user whose password is replaced has two identities with one name.
 func TestWhichDigestOfAUserIsTold(t *testing.T) {
 	next := oldAdmin
 	next.ID = "old:" + strings.Repeat("p", 27) + "="
@@ -158,7 +157,7 @@ func TestTheIndexKeepsWhatIsDeclared(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, kind.List{admin}, next.Access)
 
-	// While lists are to be set, the set of before and the one that takes its place.
+	// While lists are to be set, the record has the earlier set and the one that takes its place.
 	current := framed(m, t, oldAdmin, admin)
 	current.Index.Access = kind.List{oldAdmin, admin}
 	p = diff.Compare(current, desired, plan.Options{Identities: us})
@@ -170,7 +169,7 @@ func TestTheIndexKeepsWhatIsDeclared(t *testing.T) {
 	require.Equal(t, kind.List{admin}, settled.Access)
 	require.Nil(t, settled.Next)
 
-	// An apply that ended in between goes on, or back, whatever of both the root has by now.
+	// If an apply ended in between, the next one goes on or back, whichever of the two sets the root has by now.
 	for _, there := range []kind.List{{oldAdmin}, {oldAdmin, admin}, {admin}} {
 		for _, to := range []kind.List{{oldAdmin}, {admin}} {
 			current := framed(m, t, there...)
@@ -182,7 +181,7 @@ func TestTheIndexKeepsWhatIsDeclared(t *testing.T) {
 		}
 	}
 
-	// A plan that leaves the lists alone, and one that does not declare them, leave the note alone.
+	// A plan that leaves the lists alone leaves the noted set alone. So does a plan that does not declare them.
 	for _, opts := range []plan.Options{{Targets: []string{"namespace.x.namespace.locks_pay"}}, {Destroy: true}} {
 		p = diff.Compare(current, desired, opts)
 		require.Empty(t, p.Access)
@@ -204,7 +203,7 @@ func mask(list kind.List) kind.List {
 	return out
 }
 
-// masked is a model whose lists are shown to a reader.
+// masked returns a model with its lists as servers show them to a reader.
 func masked(t *testing.T, tree *plan.Tree) *model {
 	m := applied(t, tree)
 	for _, n := range m.nodes {
@@ -213,7 +212,7 @@ func masked(t *testing.T, tree *plan.Tree) *model {
 	return m
 }
 
-// uncompared are the problems that say so.
+// uncompared returns the problems that say that passwords were not compared.
 func uncompared(p *plan.Plan) (out []plan.Problem) {
 	for _, q := range p.Problems {
 		if q.Summary == "Passwords were not compared" {
@@ -257,7 +256,7 @@ func TestMaskedListsAreComparedBySchemeAndName(t *testing.T) {
 	}
 }
 
-// The plan says it once, for every identity, and where an administrator would see more.
+// The plan says it once for all identities, and only if an administrator would see more.
 func TestAPlanSaysOnceForWhomPasswordsWereNotCompared(t *testing.T) {
 	require.Empty(t, uncompared(replan(t, applied(t, base()), base())), "an administrator is shown all hashes")
 	m := masked(t, base())
@@ -271,7 +270,7 @@ func TestAPlanSaysOnceForWhomPasswordsWereNotCompared(t *testing.T) {
 	require.Empty(t, uncompared(diff.Compare(m.read(t, testRoot, testStack), base(), plan.Options{Destroy: true, Identities: us})), "a destroy compares nothing")
 }
 
-// The list of a node is hidden from a reader, and its data is not: a change by hand of that is still drift.
+// A reader is not shown a node's list, but its data. So a change of the data by hand is still drift.
 func TestAReaderSeesThatDataWasChangedByHand(t *testing.T) {
 	m := masked(t, base())
 	pool := payloadAt(t, m, "/locks/pay/pool")

@@ -21,9 +21,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// trees generates declarations of up to three levels from few names, so that two
-// of them overlap in every way: same, changed, other kind, gone, moved below, in the place of
-// a semaphore's structural children.
+// trees generates declarations of up to three levels from few names. Two of them overlap in every way: same, changed, other kind, gone,
+// moved below, at the name of a semaphore's structural child.
 func trees() *rapid.Generator[*plan.Tree] {
 	return rapid.Custom(func(t *rapid.T) *plan.Tree {
 		tree := declared()
@@ -60,7 +59,7 @@ func grow(t *rapid.T, tree *plan.Tree, parent string, depth int) {
 	}
 }
 
-// fit makes parameters go together that were drawn one by one. It leaves out the 256 directories, which only take time.
+// fit makes parameters that were drawn one by one go together. It leaves out the 256 directories, which only take time.
 func fit(p *kind.KeyedParams) {
 	if p.Of != kind.Semaphore.Name {
 		p.Permits = 0
@@ -103,8 +102,7 @@ func TestPlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 
 var errStopped = errors.New("the program died")
 
-// applyCut applies a plan in the smallest transactions chance makes of it, and
-// stops after some of them; whole is asked after each.
+// applyCut applies a plan in transactions that it cuts at random, and stops after some of them. It calls whole after each.
 func (m *model) applyCut(t *rapid.T, p *plan.Plan, whole func()) (done bool) {
 	require.True(t, p.Applyable(), "%s", p)
 	left := rapid.IntRange(1, 8).Draw(t, "transactions")
@@ -140,7 +138,7 @@ func (m *model) whole(t *rapid.T) {
 	for _, n := range live.Nodes {
 		require.NotNil(t, n.Payload, n.Path)
 		if n.Kind().Container {
-			continue // nobody opens one
+			continue // no program opens one
 		}
 		require.Empty(t, active[string(n.Addr)], "%s is usable twice", n.Addr)
 		active[string(n.Addr)] = n.Path
@@ -150,9 +148,8 @@ func (m *model) whole(t *rapid.T) {
 	}
 }
 
-// However a plan is cut, and wherever it stops, what is there is whole, and plans made after it come to what was declared. The model
-// refuses a creation without a parent, a deletion with children and a wrong version, so this also proves the order of every
-// transaction.
+// However a plan is cut, and wherever it stops, every node is whole, and later plans reach what was declared. The model refuses a creation
+// without a parent, a deletion with children and a wrong version, so this also proves the order of every transaction.
 func TestPlanCutAnywhereAndStoppedAnywhereConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(testRoot, testStack)
@@ -179,7 +176,7 @@ func TestPlanCutAnywhereAndStoppedAnywhereConverges(t *testing.T) {
 	})
 }
 
-// converged asserts that what is declared is there, and nothing is left behind or to do.
+// converged asserts that the declared nodes are there, and that nothing is left behind or to do.
 func (m *model) converged(t *rapid.T, tree *plan.Tree, opts plan.Options) *plan.Tree {
 	after := m.read(t, testRoot, testStack)
 	again := diff.Compare(after, tree, opts)
@@ -196,7 +193,7 @@ func pathsOf(nodes []*plan.Node) (out []string) {
 	return out
 }
 
-// Names change: each lock is at one path at every moment, and nothing is left at the old ones.
+// Paths change. Each lock is at one path at every moment, and nothing is left at the old paths.
 func TestPathsThatChangeCutAnywhereKeepOneLockUsable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := trees().Draw(t, "a")
@@ -226,7 +223,7 @@ func TestPathsThatChangeCutAnywhereKeepOneLockUsable(t *testing.T) {
 	})
 }
 
-// edit does by hand, to one node of the model, what a person might.
+// edit changes one node of the model by hand, as a person might.
 func (m *model) edit(t *rapid.T, n *plan.Node) {
 	at := m.nodes[n.Path]
 	switch rapid.SampledFrom([]string{"data", "list", "delete", "part"}).Draw(t, "edit") {
@@ -253,7 +250,7 @@ func (m *model) edit(t *rapid.T, n *plan.Node) {
 	}
 }
 
-// Hand edits, of any sort and to any number of nodes, are put back.
+// An apply puts back edits by hand, of any sort and of any number of nodes.
 func TestHandEditsArePutBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := trees().Draw(t, "tree")
@@ -269,8 +266,7 @@ func TestHandEditsArePutBack(t *testing.T) {
 	})
 }
 
-// A plan of a part changes that part and what it needs, and the plan of the whole
-// afterwards comes to the same as without it.
+// A plan of a part changes only that part and what it needs. The plan of the whole afterwards comes to the same as without it.
 func TestTargetedPlansAreStepsOnTheWayToTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := trees().Draw(t, "a"), trees().Draw(t, "b")
@@ -325,7 +321,7 @@ type part struct {
 
 func (b *part) block() string { return b.typ + "." + b.name }
 
-// write writes blocks; what is in a module becomes files of its own. key tells the instances of the module around apart.
+// write writes blocks. The content of a module becomes files of its own. key distinguishes the instances of the surrounding module.
 func write(files fstest.MapFS, dir, key string, blocks []*part) string {
 	var out strings.Builder
 	for _, b := range blocks {
@@ -406,7 +402,7 @@ func each(blocks []*part, f func(in []*part, i int)) {
 	}
 }
 
-// One thing is changed. It is the reason of all that the plan does, and the plan has another id.
+// One thing is changed. The plan gives it as the reason for all its changes, and has another id.
 func TestAPlanNamesWhatWasChangedAsTheReason(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		blocks := parts(t, "", 0, new(int))
@@ -457,7 +453,7 @@ func TestAPlanNamesWhatWasChangedAsTheReason(t *testing.T) {
 	})
 }
 
-// A plan with a deletion, the same that breaks the lock, and one that also deletes an output had one id.
+// A plan with a deletion, the same plan with a broken lock, and one that also deletes an output had one id.
 func TestPlansThatDoSomethingElseHaveAnotherID(t *testing.T) {
 	does := func(t *rapid.T, p *plan.Plan) string {
 		var out strings.Builder

@@ -15,7 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A key that is not closed was taken for all that begins so.
+// An address with an unclosed key matched every address that begins so.
 func TestAddressCoversWhatIsInIt(t *testing.T) {
 	for address, want := range map[plan.Addr]map[plan.Addr]bool{
 		"namespace.a":           {"namespace.a": true, "namespace.a.mutex.b": true, `namespace.a["k"]`: true, `namespace.a["k"].mutex.b`: true, "namespace.ab": false},
@@ -51,7 +51,7 @@ func TestTargetPullsInTheNamespacesAroundIt(t *testing.T) {
 	require.True(t, p.Targeted)
 }
 
-// What was meant was looked for in one ensemble only: of several, the one that tells of the mistake for all of them.
+// The suggestion came from one ensemble only: of several, the one that reports the mistake for all of them.
 func TestAddressThatMatchesNothingIsQuotedWithWhatWasMeant(t *testing.T) {
 	tree := base()
 	tree.Nodes = append(tree.Nodes, declare("/locks/w1", kind.Mutex, addr(`mutex.w["1"]`)))
@@ -85,7 +85,7 @@ func TestAddressThatMatchesNothingIsQuotedWithWhatWasMeant(t *testing.T) {
 			require.Equal(t, refused, !p.Applyable(), what)
 			require.Contains(t, p.Problems[i].Detail, fmt.Sprintf("%s %q matches no ", what, given))
 			end := ": correct it, or leave it out."
-			if near != "" && (refused || !strings.HasPrefix(given, "namespace.x.namespace")) { // no program stands in a namespace
+			if near != "" && (refused || !strings.HasPrefix(given, "namespace.x.namespace")) { // no program queues in a namespace
 				end += fmt.Sprintf(` Did you mean "%s"?`, near)
 			}
 			require.True(t, strings.HasSuffix(p.Problems[i].Detail, end), p.Problems[i].Detail)
@@ -100,7 +100,7 @@ func TestMassDestroyIsRefused(t *testing.T) {
 	}
 	all := declared(nodes...)
 	m := applied(t, all)
-	keep := func(n int) *plan.Tree { // n of the ten of a stay
+	keep := func(n int) *plan.Tree { // n of the ten in /locks/a stay
 		tree := declared(nodes[0], nodes[1])
 		for i, node := range nodes[2:] {
 			if i%2 == 1 || i/2 < n {
@@ -118,7 +118,7 @@ func TestMassDestroyIsRefused(t *testing.T) {
 	require.True(t, diff.Compare(m.read(t, testRoot, testStack), all, plan.Options{Identities: us, Destroy: true}).Applyable())
 }
 
-// A namespace got another path. What is made at the old one needs a namespace there.
+// A namespace got another path. A lock at the old path needs a namespace there.
 func TestTargetBringsTheNamespaceThatIsWhereAnotherWas(t *testing.T) {
 	m := applied(t, base())
 	away := declared(declare("/locks/cash", kind.Namespace, addr("namespace.x.namespace.locks_pay")), base().Nodes[3])
@@ -132,8 +132,7 @@ func TestTargetBringsTheNamespaceThatIsWhereAnotherWas(t *testing.T) {
 	require.Equal(t, kind.StateActive, payloadAt(t, m, "/locks/pay").State)
 }
 
-// An address that is declared, and in whose way something stands, was said to match nothing,
-// with itself as what was meant.
+// Something is in the way of a declared address. The plan said that the address matches nothing, and suggested the same address.
 func TestAddressOfWhatCannotBePlannedIsNoMistake(t *testing.T) {
 	const pay, pool, solo = "namespace.x.namespace.locks_pay", "namespace.x.semaphore.locks_pay_pool", "namespace.x.election.locks_solo"
 	tree := base()
@@ -152,8 +151,8 @@ func TestAddressOfWhatCannotBePlannedIsNoMistake(t *testing.T) {
 	}
 }
 
-// Of a lock that was renamed and not applied yet, the former address is as good as the new one: for what
-// was changed by hand, and for an import that is in its way.
+// A lock was renamed and not applied yet. Its former address selects the same as the new one: changes by hand, and an import that is in its
+// way.
 func TestFormerAddressSelectsChangesAndProblems(t *testing.T) {
 	const former, latter = "namespace.x.election.locks_solo", "namespace.x.election.renamed"
 	m := applied(t, base())
@@ -178,9 +177,8 @@ func TestFormerAddressSelectsChangesAndProblems(t *testing.T) {
 	}
 }
 
-// One list of two locks is told of once, at the first of them. Where a target left
-// that one out, its problem went with it, and the other lock was made open to everybody, or
-// so that nobody could manage it.
+// A plan reports a problem of a list that two locks share once, at the first of them. If the targets left that lock out, the problem went
+// with it. The other lock was then open to everybody, or no identity could manage it.
 func TestProblemOfSeveralNodesStaysWithThoseThatArePlanned(t *testing.T) {
 	const ledger, pool, solo = "namespace.x.mutex.locks_pay_ledger", "namespace.x.semaphore.locks_pay_pool", "namespace.x.election.locks_solo"
 	for code, list := range map[problem.Code]kind.List{
@@ -203,7 +201,7 @@ func TestProblemOfSeveralNodesStaysWithThoseThatArePlanned(t *testing.T) {
 	}
 }
 
-// A destroy of one lock deleted every output. In Terraform those go that come from nothing but targets.
+// A destroy of one lock deleted every output. Terraform deletes those that come from targets only.
 func TestOutputIsPlannedWithWhatItComesFromAlone(t *testing.T) {
 	const pay, ledger, pool, solo = "namespace.x.namespace.locks_pay", "namespace.x.mutex.locks_pay_ledger", "namespace.x.semaphore.locks_pay_pool", "namespace.x.election.locks_solo"
 	const far, many, manyB = "namespace.far.mutex.m", "module.a.namespace.x.mutex.many", `module.a["z"].namespace.x.mutex.many["b"]`
@@ -251,7 +249,7 @@ func TestOutputIsPlannedWithWhatItComesFromAlone(t *testing.T) {
 		}
 	}
 
-	// What keeps an output keeps the record.
+	// The record stays as long as it has an output.
 	m.apply(t, diff.Compare(live, second, plan.Options{Identities: us, Destroy: true, Targets: []string{ledger, pay, pool, solo}}))
 	live = m.read(t, testRoot, testStack)
 	require.Empty(t, live.Nodes)

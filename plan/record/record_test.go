@@ -72,7 +72,7 @@ func FuzzDecodeIndex(f *testing.F) {
 		}
 		out, err := x.Encode()
 		if err != nil {
-			return // an access entry without permissions can be read and not written
+			return // an access entry without permissions can be read but not written
 		}
 		again, err := record.Decode(out)
 		require.NoError(t, err)

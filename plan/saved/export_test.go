@@ -6,10 +6,10 @@ import (
 	"reflect"
 )
 
-// SumOf is the sum of an answer.
+// SumOf returns the sum of an answer.
 var SumOf = sumOf
 
-// Carried is a question that was written and read, without its answer.
+// Carried writes a question without its answer, and returns what it reads back.
 func Carried(q *Question) (*Question, error) {
 	var b bytes.Buffer
 	out := bufio.NewWriter(&b)

@@ -52,7 +52,7 @@ func tree(nodes ...*plan.Node) *plan.Tree {
 	return &plan.Tree{Ensemble: "main", Root: "/locks", Stack: stack, Nodes: nodes}
 }
 
-// found makes a tree one that was read.
+// found makes a declared tree one that was read.
 func found(t *plan.Tree) *plan.Tree {
 	t.IndexPin = plan.Pin{Path: record.IndexPath(t.Root, stack), Czxid: 3, Version: 4}
 	for i, n := range t.Nodes {
@@ -109,7 +109,7 @@ func TestSavedPlanIsAnsweredAgain(t *testing.T) {
 	require.Equal(t, file(t, q), file(t, q), "equal questions give equal bytes")
 }
 
-// A field that is new in a tree, a node or the options is in the file without a line of code, or this fails.
+// A new field of a tree, a node or the options must get into the file without a line of code, or this test fails.
 func TestEveryFieldOfTheQuestionIsCarried(t *testing.T) {
 	for _, k := range kind.All() {
 		q := &saved.Question{}
@@ -123,7 +123,7 @@ func TestEveryFieldOfTheQuestionIsCarried(t *testing.T) {
 	}
 }
 
-// filler sets every field to something of its own.
+// filler sets every field to a value of its own.
 type filler struct {
 	t      testing.TB
 	params *kind.Kind
@@ -190,7 +190,7 @@ func (f filler) fill(v reflect.Value, at string) {
 	}
 }
 
-// The sum is that of everything in an answer, also of what only its transactions use.
+// The sum covers everything in an answer, also what only its transactions use.
 func TestTheSumSeesEveryPartOfAnAnswer(t *testing.T) {
 	plans := question().Answer()
 	sum := func() string {
@@ -259,7 +259,7 @@ func TestForeignFilesAreNotPlans(t *testing.T) {
 	}
 }
 
-// Another version may plan something else, so it is refused, with both versions and what to pin.
+// Another version may plan something different, so its file is refused. The error names both versions and what to pin.
 func TestPlanOfAnotherVersionIsRefused(t *testing.T) {
 	later := func() []byte {
 		var b bytes.Buffer
@@ -280,7 +280,7 @@ func TestPlanOfAnotherVersionIsRefused(t *testing.T) {
 	}
 }
 
-// The version does not always tell: a build before 0.1.0 wrote this file, with another form and the version of the present one.
+// The version does not always tell: a build before 0.1.0 wrote this file in another form, but with the version of the present build.
 func TestPlanOfAnotherBuildIsRefused(t *testing.T) {
 	data, err := os.ReadFile("testdata/former_build.ltplan")
 	require.NoError(t, err)
@@ -298,14 +298,14 @@ type zeroes struct{}
 
 func (zeroes) Read(b []byte) (int, error) { clear(b); return len(b), nil }
 
-// sealed makes the sums right again.
+// sealed returns head and body with the right checksum.
 func sealed(head, body []byte) []byte {
 	data := append(append(bytes.Clone(head), '\n'), body...)
 	return fmt.Appendf(data, "\n%x\n", sha256.Sum256(data))
 }
 
-// The seal keeps accidents out, not authors. But the answer in a file has to be the one to its question, so whatever a
-// file is made of, it holds what Diff plans, and no write outside the stack.
+// The seal keeps accidents out, not authors. But the answer in a file must be the one to its question. So every accepted file holds what
+// package diff plans, and no write outside the stack.
 func TestSealedNonsenseIsRefused(t *testing.T) {
 	refused := func(data []byte, what string) {
 		t.Helper()
@@ -335,7 +335,7 @@ func TestSealedNonsenseIsRefused(t *testing.T) {
 		"a node of the tool": func(q *saved.Question) { q.Ensembles[0].Current.Nodes[0].Path = "/locks/.locktree/stacks" },
 		"a path that climbs": func(q *saved.Question) { q.Ensembles[0].Current.Nodes[0].Path = "/locks/../a" },
 		"a part that climbs": func(q *saved.Question) { q.Ensembles[0].Current.Nodes[3].Live.Parts[0].Name = "../x" },
-		// What makes Diff panic, since no read returns it.
+		// No read returns these trees, and package diff panics on them.
 		"no node":    func(q *saved.Question) { q.Ensembles[0].Current.Nodes[0] = nil },
 		"no tree":    func(q *saved.Question) { q.Ensembles[0].Desired = nil },
 		"no payload": func(q *saved.Question) { q.Ensembles[0].Current.Nodes[0].Payload.Params = nil },
@@ -348,7 +348,7 @@ func TestSealedNonsenseIsRefused(t *testing.T) {
 	}
 }
 
-// answerOf is the answer, if there is one.
+// answerOf returns the answer, or nil if there is none.
 func answerOf(q *saved.Question) (plans []*plan.Plan) {
 	defer func() { _ = recover() }()
 	return q.Answer()
@@ -383,7 +383,7 @@ func TestErrorsOfTheDiskAreNotHidden(t *testing.T) {
 	require.ErrorContains(t, err, "bad sector")
 }
 
-// A list stands in the file once, however many nodes, parts and payloads have it, and is in memory once when it comes back.
+// A list is in the file once, however many nodes, parts and payloads have it. It is also in memory once after the file is read.
 func TestAnAccessListIsWrittenAndReadOnce(t *testing.T) {
 	nodes := func(n int) (out []*plan.Node) {
 		for i := range 50 {
