@@ -83,7 +83,7 @@ func (s *site) settled(c *recipes.Client, tree *plan.Tree) {
 	require.Empty(s.t, s.index(c).Pending)
 }
 
-// A plan with declared access needs no more round trips: it reads the lists in any case, and in parallel.
+// Declared access costs a plan no further round trip: it reads the lists in any case, and in parallel.
 func TestDeclaredAccessCostsNoRoundTrip(t *testing.T) {
 	cost := func(access *plan.Access) (trips, requests int) {
 		s := inMemory(t)

@@ -34,7 +34,7 @@ func bulk(n, lines int, text string) []*plan.Node {
 		}
 		m := declare(fmt.Sprintf("%s/lock-%05d", ns, i), kind.Mutex, set("description", text))
 		if lines > 0 {
-			// One long id is enough: many entries would take the test's time, and no more room in the transaction.
+			// One long id is enough: many entries would only slow the test.
 			id := text + ":" + strings.Repeat(strings.Repeat("A", 69)+"=", lines)
 			m.Payload.ChildACL = append(m.Payload.ChildACL, kind.ACL{Scheme: "digest", ID: id, Perms: kind.PermRead})
 		}
@@ -84,9 +84,8 @@ func batched(t *testing.T, s *site) {
 	require.Nil(t, s.node(c, strings.TrimPrefix(record.IndexPath(s.root, stack), s.root)))
 }
 
-// wealth is the richest apply: creations, updates in place, deletions, a
-// replacement, access lists of existing nodes, another path, a forgotten lock and an
-// import, in more than one transaction.
+// wealth is the richest apply, in more than one transaction. It has creations, updates in place, deletions, a replacement, access lists of
+// existing nodes, another path, a forgotten lock and an import.
 func wealth(s *site) (before, after *plan.Tree) {
 	before = s.tree(append(bulk(44, 280, "x"),
 		declare("/pay", kind.Namespace), declare("/pay/ledger", kind.Mutex), declare("/pay/old", kind.Semaphore),
@@ -266,10 +265,10 @@ func TestAPlanAsksForEachNodeOnce(t *testing.T) {
 // emptied maps.
 const bytesPerLock = 920
 
-// bytesPerChange limits the memory of a saved plan, once read, for each semaphore that gets another limit: the node before and after, the
-// change, and the pins of the node and its two children. The measured value is 1,798 bytes. It was 3,800 when each of the four nodes and
-// two payloads had its own access lists of three entries. 180 of the bytes are room for max_hold, max_wait, owner and runbook in the
-// parameters before and after.
+// bytesPerChange limits the memory of a saved plan, once read, for each semaphore that gets another limit. It covers the node before and
+// after, the change, and the pins of the node and its two children. The measured value is 1,798 bytes. It was 3,800 when each of the four
+// nodes and two payloads had its own access lists of three entries. Of the limit, 180 bytes are room for max_hold, max_wait, owner and
+// runbook in the parameters before and after.
 const bytesPerChange = 1980
 
 func TestASavedPlanKeepsAnAccessListOnce(t *testing.T) {

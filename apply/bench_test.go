@@ -58,7 +58,7 @@ type scaleCase struct {
 	locks int
 }
 
-// row is one command.
+// row has the figures of one command.
 type row struct {
 	what, phase string
 	took        time.Duration

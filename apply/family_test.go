@@ -253,7 +253,7 @@ func TestRefusedApplySaysThatLeftoversWereDeleted(t *testing.T) {
 	}
 }
 
-// If a part of a key's lock had data, an apply said that the lock was in use, and a plan said that it was not.
+// If a part of a key's lock had data, an apply found the lock in use, and a plan did not.
 func TestDataInAPartOfAKeyIsNobodysLeftover(t *testing.T) {
 	s, c, w, tree := family(t, of("semaphore"), set("permits", 2))
 	part := s.leave(w, tree, "order-17") + "/leases"

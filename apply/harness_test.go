@@ -180,7 +180,7 @@ func (s *site) plan(c *recipes.Client, tree *plan.Tree, opts ...plan.Options) *p
 	if len(opts) > 0 {
 		o = opts[0]
 	}
-	o.Identities, o.AllowMassDestroy = identities(c), true // the guard has tests in package plan
+	o.Identities, o.AllowMassDestroy = identities(c), true // the guard has tests in package diff
 	live := s.read(c, tree)
 	q := &saved.Question{Stack: tree.Stack, Ensembles: []diff.Ensemble{{Current: live, Desired: tree, Identities: o.Identities}}, Options: o}
 	q.Options.Identities = nil

@@ -221,7 +221,7 @@ func TestRecordOfANewerVersionIsLeftAlone(t *testing.T) {
 	require.ErrorContains(t, err, "upgrade locktree")
 }
 
-// By its access list, those who apply may set a node's list but not write its data. The node keeps its mark, and stops no apply.
+// A node's access list lets those who apply set the list, but not write the data. The node keeps its mark, and stops no apply.
 func TestANodeThatNobodyMayWriteKeepsItsMark(t *testing.T) {
 	s := inMemory(t)
 	access := may([]string{oldKey}, []string{ciKey})

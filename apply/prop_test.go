@@ -23,8 +23,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// someTree draws a declaration of two levels from few names, so that two of them overlap in every way, also at the names of structural
-// children.
+// someTree draws a declaration of two levels from few names. Two of them overlap in every way, also at the names of structural children.
 func someTree(t *rapid.T, s *site) *plan.Tree {
 	var nodes []*plan.Node
 	add := func(path string) *plan.Node {
@@ -260,7 +259,7 @@ func (l *land) try(c *recipes.Client, tree *plan.Tree) (*plan.Plan, error) {
 	return diff.Compare(live, tree, plan.Options{Identities: identities(c), AllowMassDestroy: true}), nil
 }
 
-// passing is a test whose servers and clients end with each check, and not after all of them: a closed client keeps its buffers for as long
+// passing is a test whose servers and clients end with each check, and not after all of them. A closed client keeps its buffers for as long
 // as it is referenced.
 type passing struct {
 	testing.TB
@@ -275,8 +274,8 @@ func (p *passing) end() {
 	}
 }
 
-// For all identities, grants and changes of them, and for all who apply: declared readers can plan, declared administrators can apply, and
-// no other identity can write. No identity that could apply is locked out, unless that was asked for.
+// Identities, grants and changes of them are drawn, and so are those who apply. Declared readers can plan, declared administrators can
+// apply, and no other identity can write. No identity that could apply is locked out, unless that was asked for.
 func TestAnyIdentitiesGiveWayToAnyOthers(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	applied, refused, kept := 0, 0, 0
@@ -435,8 +434,8 @@ func (l *land) stays(now *charter, left kind.List) {
 	}
 }
 
-// passedOver reports whether the last plan left out a node, or one around it, because those who applied could not read or administer it:
-// a tenant may have closed it. The plan named that node, unless others may create nodes there: then it may be theirs.
+// passedOver reports whether the last plan left out a node, or one around it, because it was closed to those who applied. A tenant may have
+// closed it. The plan named that node, unless others may create nodes there: then it may be theirs.
 func (l *land) passedOver(path string) bool {
 	for ; path != l.root; path = kind.ParentPath(path) {
 		if l.closed[path] && (l.told[path] || l.lent[kind.ParentPath(path)]) {

@@ -108,8 +108,8 @@ func TestUsageTellsHoldersWaitersAndJunk(t *testing.T) {
 	})
 }
 
-// The limit was lowered to 10 while 100 permits were held. They were reported as "32 held, 68 waiting": no more than 32 contenders were
-// read, and the place of the others does not tell under which limit they came.
+// The limit was lowered to 10 while 100 permits were held. They were reported as "32 held, 68 waiting". Only 32 contenders were read, and
+// the place of the others does not tell under which limit they came.
 func TestPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	for _, clients := range []int{1, 4} {
 		s, c := provisioned(t)

@@ -100,8 +100,8 @@ func TestPlanOfAThousandNewLocksCostsAHandfulOfRequests(t *testing.T) {
 	})
 }
 
-// edits are changes of the shop by hand. path is the changed node, stale how a saved plan names the change, and late why ZooKeeper refuses
-// the transaction. An empty stale or late is not checked.
+// edits change the shop by hand, at path. stale is how a saved plan names the change, late why ZooKeeper refuses the transaction. If one
+// is empty, it is not checked.
 var edits = map[string]struct {
 	edit        func(*site, *recipes.Client)
 	path        string

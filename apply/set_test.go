@@ -199,7 +199,7 @@ func (s *site) grants(path string, a kind.ACL) bool {
 
 const nextKey = "provisioner:s3cr3t" // another password of the same user
 
-// Servers show a reader no hashes. An apply does not rely on a reader's plan for a list with hidden hashes: it reads the list again, and
+// Servers show a reader no hashes. So an apply does not rely on a reader's plan for a list with hidden hashes. It reads the list again, and
 // admits no identity that was shut out.
 func TestAReadersPlanLetsNobodyInWhoWasShutOut(t *testing.T) {
 	s := inMemory(t)
@@ -224,8 +224,8 @@ func TestAReadersPlanLetsNobodyInWhoWasShutOut(t *testing.T) {
 	}
 }
 
-// An administrator may first have to give itself the right to write. That right is added to the list that is there, and not to what a
-// reader was shown of it.
+// An administrator may first have to give itself the right to write. The apply adds it to the list that is there, and not to the list as
+// a reader was shown it.
 func TestRightsAreAddedToTheListThatIsThere(t *testing.T) {
 	s := inMemory(t)
 	access := may([]string{oldKey, newKey}, []string{ciKey})

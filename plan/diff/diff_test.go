@@ -104,7 +104,7 @@ func TestAccessListsAreSetAfterTheTransactionLeavesFirst(t *testing.T) {
 	require.False(t, replan(t, m, tree).HasChanges())
 }
 
-// A destroy forgets one lock on the way. That lock then belongs to no stack, so no record stays.
+// A destroy forgets one lock on the way. It belongs to no stack then, so no record stays.
 func TestDestroyThatLetsALockGoLeavesNoIndex(t *testing.T) {
 	m := applied(t, base())
 	rest := base()

@@ -263,7 +263,7 @@ func drained(t *testing.T) (*model, *plan.Node) {
 	return m, lock
 }
 
-// Whatever a plan does about a lock that grants nothing, it must mention the lock.
+// A plan must mention a lock that grants nothing, whatever it does about the lock.
 func TestLockLeftDrainingIsNeverPassedOver(t *testing.T) {
 	beside := plan.Intent{Elsewhere: []*plan.Tree{declared(declare(testRoot+"/b", kind.Mutex, addr("b.mutex")))}}
 	for name, c := range map[string]struct {

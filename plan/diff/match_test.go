@@ -84,7 +84,7 @@ func smallest(t *testing.T, m *model, p *plan.Plan) (paths [][]string) {
 }
 
 // Each of two locks gets the path of the other, or of a third one. If a node only got another address, its lock would have two paths for a
-// while: programs that hold it at the old one do not notice.
+// while. Programs that hold it at the old one do not notice.
 func TestLocksThatTakeEachOthersPathsAreReplacedTogether(t *testing.T) {
 	mutex := func(path, a string) *plan.Node { return declare(path, kind.Mutex, addr(a)) }
 	before := declared(mutex("/locks/a", "mutex.a"), mutex("/locks/b", "mutex.b"))
