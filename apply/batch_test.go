@@ -267,7 +267,7 @@ const bytesPerLock = 920
 
 // bytesPerChange limits the memory of a saved plan, once read, for each semaphore that gets another limit. It covers the node before and
 // after, the change, and the pins of the node and its two children. The measured value is 1,798 bytes. It was 3,800 when each of the four
-// nodes and two payloads had its own access lists of three entries. Of the limit, 180 bytes are room for max_hold, max_wait, owner and
+// nodes and two payloads had its own access lists of three entries. 180 bytes of the limit are room for max_hold, max_wait, owner and
 // runbook in the parameters before and after.
 const bytesPerChange = 1980
 

@@ -177,7 +177,7 @@ func TestARootInANamespaceOfTheSameStackIsLeftAlone(t *testing.T) {
 	require.False(t, p.HasChanges(), "%s", p)
 	require.Equal(t, map[string]int{"/locks/pay": 2, "/locks/pay/batch": 0}, p.Unread)
 
-	s.apply(c, s.tree(append(s.shopNodes(), declare("/more", kind.Mutex))...)) // from now on the record names the nodes that a read does not walk to
+	s.apply(c, s.tree(append(s.shopNodes(), declare("/more", kind.Mutex))...)) // the record now names the nodes that no read walks to
 	tree.Nodes = slices.DeleteFunc(tree.Nodes, func(n *plan.Node) bool { return n.Path == s.root+"/pay/ledger" })
 	s.apply(c, tree)
 	require.Nil(t, s.node(c, "/pay/ledger"), "what the record names is ours")

@@ -322,7 +322,8 @@ func importScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	}}
 }
 
-// relistScene replaces the credential with which a key is in use. The family keeps that credential as long as the key's node has the former list.
+// relistScene replaces the credential with which a key is in use. The family keeps that credential as long as the key's
+// node has the former list.
 func relistScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	tree := s.orders(of("mutex"))
 	s.apply(c, tree)
