@@ -24,7 +24,7 @@ func (a *asked) Read(b []byte) (int, error) {
 	return copy(b, <-a.answer), nil
 }
 
-// start runs a command whose question in answers. It ends when the returned function is called, with its output.
+// start runs a command that reads its answer from in. The returned function waits for its end and returns its output.
 func (b *bench) start(in *asked, args ...string) (end func(code int) string) {
 	var out strings.Builder
 	a := b.app(in, &out, &out)
@@ -36,7 +36,7 @@ func (b *bench) start(in *asked, args ...string) (end func(code int) string) {
 	}
 }
 
-// From before the plan to the end the lock is held: who plans, reads and answers is not overtaken.
+// An apply holds its lock from before the plan until its end. No other apply overtakes a user who plans, reads and answers.
 func TestApplyHoldsItsLockWhileItAsks(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
@@ -73,8 +73,7 @@ func TestApplyThatWaitedForAnotherOneSucceeds(t *testing.T) {
 	})
 }
 
-// Before the first apply there is no lock, and nothing is made before the approval: who is
-// overtaken there plans again.
+// Before the first apply there is no lock, and nothing is created before the approval. An apply that is overtaken there plans again.
 func TestTwoFirstAppliesBothSucceed(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		in := newAsked()
@@ -90,7 +89,7 @@ func TestTwoFirstAppliesBothSucceed(t *testing.T) {
 	})
 }
 
-// The lock is lost while nobody answers: the question ends, and nothing is written whatever is answered.
+// If the lock is lost before the answer, the question ends, and nothing is written whatever the answer is.
 func TestLockLostWhileAskingEndsTheApply(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
@@ -106,7 +105,7 @@ func TestLockLostWhileAskingEndsTheApply(t *testing.T) {
 		require.Contains(t, out, "Error: Cannot acquire the apply lock")
 		require.Regexp(t, `/t/.locktree/apply/shop: the lock was lost \(.*\), so another apply may have begun\.`, out)
 		require.Contains(t, out, "Nothing was written. Apply again.")
-		in.answer <- "yes\n" // to nobody
+		in.answer <- "yes\n" // too late
 		synctest.Wait()
 		require.Equal(t, before, b.server.Dump())
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// mutexOrder has the library's mutexes, outermost first. While a goroutine has one it takes only those behind it.
+// mutexOrder lists the library's mutexes, outermost first. A goroutine that holds one takes only later ones.
 var mutexOrder = []string{
 	"lock.crowds.mu", "lock.crowd.mu", "turn.Turns.mu", "lock.Client.Mu",
 	"znode.ClientNodes.mu", "declare.sharedParts.mu",
@@ -26,8 +26,8 @@ var mutexOrder = []string{
 type taking struct {
 	takes map[string]bool            // in its own body
 	calls map[string]bool            // the functions that it calls
-	lets  map[string]bool            // it lets go of, for its caller
-	under map[string]map[string]bool // for each mutex that it has: the mutexes (with a *) that it takes then, and the functions that it calls
+	lets  map[string]bool            // it unlocks for its caller
+	under map[string]map[string]bool // for each mutex that it holds: the mutexes (with a *) that it takes meanwhile, and the functions that it calls
 }
 
 func TestMutexesAreTakenInOneOrder(t *testing.T) {
@@ -43,7 +43,7 @@ func TestMutexesAreTakenInOneOrder(t *testing.T) {
 			}
 		}
 	}
-	for grows := true; grows; { // what is called takes what it calls takes
+	for grows := true; grows; { // a function also takes the mutexes of its callees
 		grows = false
 		for _, f := range all {
 			before := len(f.takes)
@@ -78,7 +78,7 @@ func TestMutexesAreTakenInOneOrder(t *testing.T) {
 	}
 }
 
-// follow follows a statement with the mutexes that the goroutine has. A branch that leaves its block changes nothing behind it.
+// follow walks a statement with the mutexes that the goroutine holds. A branch that leaves its block changes nothing behind it.
 func (own *taking) follow(info *types.Info, s ast.Stmt, has map[string]bool) {
 	branch := func(s ast.Stmt, list []ast.Stmt) {
 		then := maps.Clone(has)
@@ -135,7 +135,7 @@ func (own *taking) follow(info *types.Info, s ast.Stmt, has map[string]bool) {
 			branch(nil, c.(*ast.CommClause).Body)
 		}
 	case *ast.DeferStmt:
-		if mutex, _ := mutexOf(info, s.Call); mutex == "" { // an Unlock at the end, otherwise
+		if mutex, _ := mutexOf(info, s.Call); mutex == "" { // skip a deferred Unlock: the mutex is held to the end
 			own.calling(info, s.Call, has)
 		}
 	case *ast.GoStmt:
@@ -189,7 +189,7 @@ func (own *taking) calling(info *types.Info, n ast.Node, has map[string]bool) {
 	})
 }
 
-// calleeOf names the function that is called, where the code says which.
+// calleeOf names the called function, or is "" if the code does not say which.
 func calleeOf(info *types.Info, call *ast.CallExpr) string {
 	name, ok := ast.Unparen(call.Fun).(*ast.Ident)
 	if s, is := ast.Unparen(call.Fun).(*ast.SelectorExpr); is {

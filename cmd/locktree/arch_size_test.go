@@ -20,14 +20,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// size is what a newcomer has to hold of a package at once.
+// size is how much of a package a newcomer must keep in mind at once.
 type size struct {
 	lines  int
 	files  int
 	circle int // files of the largest circle, in which every file leads to every other
 }
 
-// sizeOf is the ceiling of a package that oversized does not name: a circle may be larger outside of the library.
+// sizeOf is the ceiling of a package that oversized does not name. A circle may be larger outside the library.
 func sizeOf(pkg string) size {
 	if pkg == "recipes" || strings.HasPrefix(pkg, "recipes/") {
 		return size{2500, 20, 9}
@@ -37,7 +37,7 @@ func sizeOf(pkg string) size {
 
 // oversized has the packages with a ceiling of their own. Ceilings only fall, and a row goes when the package fits without it.
 var oversized = map[string]size{
-	"recipes/internal/session": {3750, 16, 9}, // a connection and its session need 66 names of each other one way and 110 the other
+	"recipes/internal/session": {3750, 16, 9}, // connection and session use each other's names: 66 one way, 110 the other
 	"recipes/zktest":           {2650, 20, 14},
 	"cmd/locktree":             {1640, 27, 15}, // a file for each command
 }
@@ -104,7 +104,7 @@ func TestPackagesFitIntoAHead(t *testing.T) {
 	}
 }
 
-// checkedPackage is a package with the types of what is in it.
+// checkedPackage is a type-checked package.
 type checkedPackage struct {
 	fset  *token.FileSet
 	files []*ast.File
@@ -112,7 +112,7 @@ type checkedPackage struct {
 	types *types.Package
 }
 
-// checked are the packages of the module whose paths begin with prefix, of those that a pattern needs.
+// checked returns, type-checked, the packages that a pattern needs and whose path in the module begins with prefix.
 func checked(t *testing.T, pattern, prefix string) (all []checkedPackage) {
 	out, err := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles", module+pattern).Output()
 	require.NoError(t, err)

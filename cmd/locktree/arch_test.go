@@ -16,8 +16,8 @@ import (
 
 const module = "github.com/locktree/locktree"
 
-// What the rules below have in common. Each group is what its package links, with the package itself, in the order of the compiler:
-// a lower one never sees a higher one.
+// The rules below share these groups. Each lists a package and all that it links, in the order of the compiler: a lower one never sees a
+// higher one.
 var (
 	sessions = []string{"recipes/internal/session", "recipes/internal/session/wire", "recipes/internal/session/sasl", "recipes/internal/session/servers", "recipes/internal/session/clock", "recipes/internal/session/identity", "recipes/internal/session/journal", "recipes/internal/errs", "recipes/internal/paths", "recipes/internal/seam", "github.com/go-zookeeper/zk"}
 	nodes    = with(sessions, "recipes/internal/retry", "recipes/internal/znode", "recipes/kind", "recipes/kind/slots")
@@ -46,9 +46,8 @@ var (
 
 func with(group []string, more ...string) []string { return slices.Concat(group, more) }
 
-// An import rule: what a package may link, directly or not, and why. The
-// rules are the architecture; a change of one is argued in the commit that
-// makes it.
+// importRules say which packages a package may link, directly or not, and why. They are the architecture: the commit that changes one
+// argues for the change.
 var importRules = []struct {
 	pkg    string
 	may    []string // module-relative packages and external modules; the standard library is always allowed
@@ -221,10 +220,10 @@ var importRules = []struct {
 		"locks are read again and again, for a page or a terminal: it applies nothing and takes no lock"},
 }
 
-// unruled are the packages that only tests link, and the command itself.
+// unruled matches the command, the examples and the packages that only tests link.
 var unruled = regexp.MustCompile(`^(cmd/locktree|examples(/.*)?|recipes/internal/(ensemble|harness|hostile|interop|zoo)|recipes/zktest/(conformance|effort|foreign|kdc|realzk(/share)?))$`)
 
-// Direct imports that a rule's "may" would let through but the reason does not.
+// forbiddenDirect lists direct imports that a rule's "may" allows and its reason does not.
 var forbiddenDirect = []struct {
 	pkg, imports, reason string
 }{
@@ -278,15 +277,14 @@ func TestImportRules(t *testing.T) {
 	}
 }
 
-// Two plans of the same trees are the same plan, whenever they are made. A duration is a value, the clock is none.
+// Two plans of the same trees are equal, whenever they are made. The planner may use durations, but no clock.
 func TestThePlannerReadsNoClock(t *testing.T) {
 	for _, file := range sourceFiles(t, "../../plan/*.go", "../../plan/*/*.go", "../../plan/*/*/*.go") {
 		require.NotRegexp(t, `\btime\.(Now|Since|Until|After|Sleep|Tick|New)`, sourceOf(t, file), file)
 	}
 }
 
-// Names that say nothing are where a second way to do one thing starts, and a
-// top-level internal is where they hide.
+// Names that say nothing invite a second way to do one thing, and a top-level internal is where such packages hide.
 func TestNoShapelessPackages(t *testing.T) {
 	for path := range listPackages(t) {
 		rel, ours := strings.CutPrefix(path, module+"/")
@@ -304,10 +302,10 @@ func TestNoShapelessPackages(t *testing.T) {
 var foreign = []string{"Addr", "Address", "Addresses", "Block", "Description", "Detail", "Ensemble", "Error", "Filename", "Holder", "ID", "Key", "Lock", "Name", "Owner", "Path",
 	"Paths", "Root", "Servers", "Stack", "Subject", "Who"}
 
-// visible are the functions that make text of others safe to print, or quote it.
+// visible are the functions that make foreign text safe to print, or quote it.
 var visible = []string{"Brief", "CleanLines", "KeyName", "Line", "Unasked", "Visible", "Who", "Err", "Cell", "Clean", "Quote", "declaredAs", "header", "len", "who"}
 
-// A file name, a node name and an error message were printed as they are, so they wrote lines that a CI runner obeys.
+// File names, node names and error messages were printed unescaped, so they wrote lines that a CI runner obeys.
 func TestNothingForeignIsPrintedAsItIs(t *testing.T) {
 	files := token.NewFileSet()
 	for _, name := range sourceFiles(t, "*.go", "internal/*/*.go", "internal/view/*/*.go") {
@@ -329,7 +327,7 @@ func TestNothingForeignIsPrintedAsItIs(t *testing.T) {
 				var look func(n ast.Node) bool
 				look = func(n ast.Node) bool {
 					switch n := n.(type) {
-					case *ast.FuncLit: // its calls are looked at by themselves
+					case *ast.FuncLit: // its calls are checked separately
 						ast.Inspect(n.Body, func(n ast.Node) bool {
 							if result, ok := n.(*ast.ReturnStmt); ok {
 								ast.Inspect(result, look)

@@ -33,7 +33,7 @@ func (f folder) write(name, text string) {
 	require.NoError(f.t, os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600))
 }
 
-// edit replaces a text wherever it stands in a file. An edit that changes nothing proves nothing.
+// edit replaces every occurrence of a text in a file, and fails if there is none: such an edit proves nothing.
 func (f folder) edit(name, old, new string) {
 	text, err := os.ReadFile(filepath.Join(f.dir, name))
 	require.NoError(f.t, err)
@@ -49,12 +49,12 @@ func tool(t require.TestingT, code int, dir string, env []string, args ...string
 	return out.String()
 }
 
-// paper is written on by a command and by the log beside it, which in a process of its own are two writers of one file.
+// paper receives the output of a command and of the log beside it. In a real process these are two writers of one file.
 type paper struct {
 	mu    sync.Mutex
 	text  strings.Builder
-	heard func(string)  // told what is written, where it is not nil
-	wrote chan struct{} // told that something is, where it is not nil
+	heard func(string)  // called with each text, if not nil
+	wrote chan struct{} // signalled at each write, if not nil
 }
 
 func newPaper() *paper { return &paper{wrote: make(chan struct{}, 1)} }
@@ -78,7 +78,7 @@ func (p *paper) String() string {
 	return p.text.String()
 }
 
-// dialTest is a client whose session outlives a machine that stops for seconds.
+// dialTest returns a client whose session survives a machine that stops for seconds.
 func dialTest(t *testing.T, srv *zktest.Server, id string, auth ...recipes.Auth) *recipes.Client {
 	t.Helper()
 	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{srv.Addr()}, ID: id, SessionTimeout: 40 * time.Second, ConnectTimeout: time.Minute, Auth: auth})
@@ -101,8 +101,8 @@ func newBench(t *testing.T, locks string, opts ...zktest.Option) *bench {
 	return b
 }
 
-// inFakeTime gives f a bench whose time passes only where everybody waits, so that durations and round trips are the
-// same on every machine.
+// inFakeTime gives f a bench whose time passes only while every goroutine waits. Durations and round trips are then the same on every
+// machine.
 func inFakeTime(t *testing.T, locks string, f func(t *testing.T, b *bench), opts ...zktest.Option) {
 	// The first Notify starts goroutines of the runtime for all signals. In a bubble they would belong to it.
 	first := make(chan os.Signal, 1)
@@ -134,7 +134,7 @@ func (b *bench) run(code int, args ...string) (stdout, stderr string) {
 	return b.runUnder(b.t.Context(), code, args...)
 }
 
-// runUnder is run with a context that stands for an interrupt. With a code of -1 the command may end as it does.
+// runUnder is run with a context whose end stands for an interrupt. With a code of -1 the command may end with any code.
 func (b *bench) runUnder(ctx context.Context, code int, args ...string) (stdout, stderr string) {
 	b.t.Helper()
 	var out, errs paper // a command that is interrupted may write after its end

@@ -33,22 +33,22 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// core stands in every secret of these tests, and nowhere else. What follows it is
-// there to be escaped: nobody may look for a secret in one spelling only.
+// core stands in every secret of these tests and in no other text. The characters behind it must be escaped, so a search for a secret must
+// not rely on one spelling.
 const (
 	core     = "CANARY7f3a"
 	password = core + "right \"ü${1}\\"
 	wrong    = core + "wrong \"ü${1}\\"
 )
 
-// shown are the texts that may stand in nothing a person or a program reads.
+// shown are the texts that no output for a person or a program may contain.
 var shown = append(slices.Clone(stored), digestsOf("admin", "app", "user")...)
 
-// stored are those that may stand in no file and no node either. Access lists have
-// digests: that is how ZooKeeper knows who may do what.
+// stored are the texts that no file and no node may contain either. Access lists may contain digests: by them ZooKeeper knows who may do
+// what.
 var stored = func() []string {
 	out := []string{core, strings.ToLower(core), hex.EncodeToString([]byte(core))}
-	for i := range 3 { // wherever it begins in what was encoded
+	for i := range 3 { // at each offset of core, modulo 3
 		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", i) + core))
 		out = append(out, strings.TrimRight(text[(i*8+5)/6:], "=")[:len(core)])
 	}
@@ -81,20 +81,19 @@ func leak(text string, secrets []string) string {
 	return ""
 }
 
-// canary is a configuration with secrets in it, and how to give them.
+// canary is a configuration with secrets in it, and the way to give them.
 type canary struct {
 	*bench
 	env   []string
-	stdin string          // of every command that reads the configuration, "" for its own
-	args  []string        // behind every command that reads the configuration
-	given map[string]bool // files the secret was put into by ourselves
+	stdin string          // for every command that reads the configuration; "" leaves each its own
+	args  []string        // added to every command that reads the configuration
+	given map[string]bool // files into which the test put the secret
 
-	struck    atomic.Int64                       // how often the fault of [canary.forGood] struck the command that runs
-	interrupt atomic.Pointer[context.CancelFunc] // of that command
+	struck    atomic.Int64                       // how often the fault of [canary.forGood] struck the running command
+	interrupt atomic.Pointer[context.CancelFunc] // interrupts that command
 }
 
-// forGood is a fault that does not end. A command it has struck so often is interrupted: it would ask again for as long
-// as it is let.
+// forGood injects a fault that does not end. A command that it struck enough times is interrupted: it would ask again for ever.
 func (c *canary) forGood(enough int64, match func(zktest.Request) bool, fault zktest.Fault) {
 	c.server.Inject(func(r zktest.Request) bool {
 		if !match(r) {
@@ -161,8 +160,7 @@ output "path" {
 }
 `
 
-// A line is one command of the program; what stands before a bar is its standard
-// input.
+// canaryLines has a command of the program in each line. The text before a bar names its standard input in canaryInput.
 var canaryLines = append(helpLines(), []string{
 	"version", "version -json", "help -man=man", "completion bash", "completion zsh", "completion fish", "completion powershell",
 	"init", "dev -listen=nonsense",
@@ -189,8 +187,7 @@ func helpLines() (out []string) {
 	return out
 }
 
-// canaryLoads are commands that read the configuration, each of which shows in its
-// own way what is wrong with it.
+// canaryLoads are commands that read the configuration. Each shows in its own way what is wrong with it.
 var canaryLoads = []string{
 	"validate", "validate -json", "plan", "plan -json", "apply -auto-approve", "apply -json p", "destroy -auto-approve",
 	"show", "status -json", "output", "import -from=/t", "import namespace.pay.mutex.ledger /t/x",
@@ -241,14 +238,13 @@ func (c *canary) setenv(name, value string) {
 	c.env = append(c.env, name+"="+value)
 }
 
-// give puts the secret into a file, which may have it then.
+// give puts the secret into a file that may contain it.
 func (c *canary) give(name, text string) {
 	c.write(name, text)
 	c.given[name] = true
 }
 
-// quiet runs one command, and fails when it shows a secret. A negative code is any
-// the program has.
+// quiet runs one command, and fails if it shows a secret. A negative code accepts every exit code of the program.
 func (c *canary) quiet(code int, stdin string, args ...string) string {
 	c.t.Helper()
 	var out paper
@@ -266,7 +262,7 @@ func (c *canary) quiet(code int, stdin string, args ...string) string {
 	c.struck.Store(0)
 	c.interrupt.Store(&interrupt)
 	out.heard = func(text string) {
-		if strings.Contains(text, "locktree: waiting for ") { // for a lock nobody gives back
+		if strings.Contains(text, "locktree: waiting for ") { // for a lock that is never released
 			interrupt()
 		}
 	}
@@ -286,7 +282,7 @@ func (c *canary) quiet(code int, stdin string, args ...string) string {
 var exitCodeSet = map[int]bool{exit.OK: true, exit.Failed: true, exit.Changes: true, exit.FmtDiff: true, exit.Stale: true, exit.Locked: true, exit.InUse: true,
 	exit.Lost: true, exit.Conflict: true, exit.Own: true, exit.CannotRun: true, exit.NotFound: true}
 
-// readsConfiguration tells the commands that take -var and -var-file.
+// readsConfiguration reports whether a command takes -var and -var-file.
 func readsConfiguration(args []string) bool {
 	return !slices.Contains([]string{"version", "help", "completion", "init", "dev", "fmt", "__complete"}, args[0])
 }
@@ -318,7 +314,7 @@ func (c *canary) clean() {
 	require.Empty(c.t, leak(c.server.Dump(), stored), "the tree has a secret")
 }
 
-// What finds nothing must be able to find something.
+// The search for leaks must be able to find one.
 func TestLeaksAreFound(t *testing.T) {
 	digest := sha1.Sum([]byte("admin:" + wrong))
 	for _, text := range []string{
@@ -332,10 +328,10 @@ func TestLeaksAreFound(t *testing.T) {
 	require.Empty(t, leak(base64.StdEncoding.EncodeToString(digest[:]), stored))
 }
 
-// codeAuthFailed is a code of the protocol for which zktest has no name.
+// codeAuthFailed is a code of the protocol that zktest does not name.
 const codeAuthFailed zktest.Code = -115
 
-// Every way to give a secret.
+// canaryWays are all ways to give a secret.
 var canaryWays = map[string]func(*canary){
 	"environment": func(*canary) {},
 	"function env": func(c *canary) {
@@ -386,7 +382,7 @@ func quotedHCL(text string) string {
 	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
 }
 
-// No command shows the secret, however it was given, and none leaves it anywhere.
+// No command shows the secret, or leaves it in a file or a node.
 func TestNoCommandShowsASecretHoweverItIsGiven(t *testing.T) {
 	effort.Daily(t)
 	for name, give := range canaryWays {
@@ -403,8 +399,7 @@ func TestNoCommandShowsASecretHoweverItIsGiven(t *testing.T) {
 	}
 }
 
-// A failure, after a configuration was applied and a plan saved, and what at least
-// one of the commands has to say of it.
+// canaryFailure is a failure after an apply and a saved plan. At least one of the commands must print say.
 type canaryFailure struct {
 	make func(*canary)
 	say  string
@@ -457,7 +452,7 @@ var canaryFailures = map[string]canaryFailure{
 	"locked out": {func(c *canary) { c.edit("  grant {\n    to    = [principal.admin]\n    allow = \"admin\"\n  }\n", "") }, "allow_lockout"},
 }
 
-// unreachable names a server that will not answer, so that nobody waits for it.
+// unreachable names a server that does not answer, with a timeout so short that no command waits for it.
 func (c *canary) unreachable(addr string) {
 	c.setenv("LOCKTREE_VAR_zk", addr)
 	c.edit(`connect_timeout = "20s"`, `connect_timeout = "50ms"`)
@@ -492,8 +487,7 @@ func TestNoCommandShowsASecretWhateverFails(t *testing.T) {
 	}
 }
 
-// Mistakes in the configuration, beside a secret or with one: the old text, and
-// what stands there instead.
+// canaryMistakes are mistakes in the configuration, beside a secret or with one: the old text and its replacement.
 var canaryMistakes = [][2]string{
 	{"password = var.password", "password = var.password + 1"},
 	{"password = var.password", "passwort = var.password"},
@@ -580,7 +574,7 @@ var servedPages = []string{
 	"", "locks?show=all", "lock?ensemble=main&path=/t/pay/ledger", "lock?ensemble=main&path=" + ledgerPath, "waits", "drift", "doctor", "metrics", "api/v1/status", "healthz", "readyz", "nothing",
 }
 
-// pages asks for all of them, and fails when one shows a secret: in its headers, as it stands, or as a browser reads it.
+// pages requests all of them, and fails if one shows a secret: in its headers, in its source, or as a browser reads it.
 func (c *canary) pages(s *served) (said string) {
 	c.t.Helper()
 	for _, path := range servedPages {
@@ -597,7 +591,7 @@ func (c *canary) pages(s *served) (said string) {
 	return said
 }
 
-// No page shows the secret, with all that it shows seen, nor while it cannot see anything.
+// No page shows the secret, neither with everything in view nor while it cannot read anything.
 func TestNoPageShowsASecret(t *testing.T) {
 	c := newCanary(t)
 	c.prepare()
