@@ -31,7 +31,7 @@ func appWith(env ...string) *app {
 	return &app{Screen: &screen.Screen{Env: env, Stderr: &strings.Builder{}}}
 }
 
-// Servers that do not answer are given up when the connect timeout is over: nobody waits longer, nor gives up before.
+// A command gives up on servers that do not answer when the connect timeout is over, neither before nor later.
 func TestServersThatDoNotAnswerAreGivenUpInTheConnectTimeout(t *testing.T) {
 	inFakeTime(t, "", func(t *testing.T, b *bench) {
 		for name, silence := range map[string]func(){"refuses": func() { b.server.RefuseDials(true) }, "is mute": func() { b.server.RefuseDials(false); b.server.Freeze() }} {
@@ -49,8 +49,7 @@ func TestServersThatDoNotAnswerAreGivenUpInTheConnectTimeout(t *testing.T) {
 	})
 }
 
-// What only looks must not be able to write: its client refuses to. That such a
-// client does refuse is proven beside it, in recipes.
+// A command that only looks must not be able to write, so its client refuses to. The tests of recipes prove that refusal.
 func TestLookingCommandsConnectReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte("locktree {\n  stack = \"s\"\n}\nensemble \"main\" {\n  servers = [\"zk:1\"]\n auth \"digest\" {\n username = \"u\"\n password = env(\"P\")\n }\n}\nmutex \"a\" {}\n"), 0o600))
@@ -71,8 +70,8 @@ func TestLookingCommandsConnectReadOnly(t *testing.T) {
 	}
 }
 
-// A command that lasts, such as exec under a lock, was blind once its certificate was replaced, and could not connect any more once
-// the authority of the servers was.
+// A command that lasts, such as exec under a lock, lost sight of the servers once its certificate was replaced. It could no longer connect
+// once the servers' authority was replaced.
 func TestCertificatesThatWereReplacedAreUsedForTheNextConnection(t *testing.T) {
 	a := newAuthority(t)
 	a.client("mine", pkix.Name{CommonName: "first"})
@@ -99,7 +98,7 @@ func TestCertificatesThatWereReplacedAreUsedForTheNextConnection(t *testing.T) {
 	a.client("mine", pkix.Name{CommonName: "second"})
 	connected("second")
 	require.NoError(t, os.WriteFile(a.path("mine.pem"), []byte("half a certif"), 0o600))
-	connected("second") // while the files do not fit together, those before are used
+	connected("second") // while the files do not match, the previous ones are used
 	require.NoError(t, os.Remove(a.path("ca.pem")))
 	connected("second")
 
@@ -112,7 +111,7 @@ func TestCertificatesThatWereReplacedAreUsedForTheNextConnection(t *testing.T) {
 	require.Equal(t, first.ID(), now.ID(), "no session was lost by it")
 }
 
-// A variable too few, or a name that led elsewhere: the stack was planned on another ensemble, and an apply would have made it there.
+// With a missing variable, or a name that led elsewhere, the stack was planned on another ensemble. An apply would have created it there.
 func TestNoCommandDoesAnythingOnAnotherEnsemble(t *testing.T) {
 	srv, other := zktest.Start(t), zktest.Start(t)
 	dir, env := quickstart(t, srv)
@@ -183,7 +182,7 @@ func TestCommandsRefuseAKeeper(t *testing.T) {
 		var stdout, stderr strings.Builder
 		code := start(t.Context(), append([]string{"-chdir=" + dir}, strings.Fields(command)...), nil, strings.NewReader(""), &stdout, &stderr)
 		all := strings.Join(strings.Fields(strings.ReplaceAll(stdout.String()+stderr.String(), "│", "")), " ")
-		if command != "init" { // which asks whether there are servers yet, and has written its files
+		if command != "init" { // init asks whether there are servers yet, and has written its files
 			require.NotZero(t, code, "%s: %s", command, all)
 		}
 		require.Equal(t, times, strings.Count(all, says), "%s: %s", command, all)
@@ -191,7 +190,7 @@ func TestCommandsRefuseAKeeper(t *testing.T) {
 	}
 }
 
-// doctor ended with the first ensemble that refused the authentication, and said nothing of the others.
+// doctor stopped at the first ensemble that refused the authentication, and said nothing about the others.
 func TestDoctorLooksAtTheOtherEnsemblesWhereOneRefusesTheAuthentication(t *testing.T) {
 	b := newBench(t, "ensemble \"closed\" {\n  servers = [\"closed:1\"]\n  root = \"/a\"\n}\n")
 	for format, found := range map[string]string{"-json=false": "main  /t, 0 locks checked", "-json": `"error": "ZooKeeper refused the authentication`} {
@@ -211,7 +210,7 @@ func TestDoctorLooksAtTheOtherEnsemblesWhereOneRefusesTheAuthentication(t *testi
 	}
 }
 
-// An interrupt behind the last request about an ensemble ended doctor with 0 and without a word, whatever was left to look at.
+// An interrupt after the last request about an ensemble ended doctor silently with 0, even with other ensembles left to look at.
 func TestAnInterruptedDoctorDoesNotSucceed(t *testing.T) {
 	b := newBench(t, "")
 	ctx, interrupt := context.WithCancel(t.Context())

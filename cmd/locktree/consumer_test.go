@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program that imports the library downloads one module more and no other. The adapters to Prometheus and OpenTelemetry are modules of
-// their own, and raise no version that it uses. The page's exporter-toolkit does raise Prometheus' modules, to what it needs itself.
+// A program that imports the library downloads exactly one more module. The adapters to Prometheus and OpenTelemetry are modules of their
+// own, and raise no version that it uses. The page's exporter-toolkit does raise Prometheus' modules, to the versions that it needs itself.
 func TestAProgramThatImportsRecipesDownloadsOneModule(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
@@ -29,7 +29,7 @@ func TestAProgramThatImportsRecipesDownloadsOneModule(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", ".") // downloads what a build does, and compiles nothing
 	list.Dir = dir
 	list.Env = append(os.Environ(), "GOFLAGS=-mod=mod -modcacherw", "GOWORK=off", "GOMODCACHE="+cache, "GOSUMDB=off",
-		"GOPROXY=file://"+strings.TrimSpace(string(cached))+"/cache/download") // what building this has downloaded already
+		"GOPROXY=file://"+strings.TrimSpace(string(cached))+"/cache/download") // the modules that building this test has downloaded
 	out, err := list.CombinedOutput()
 	require.NoError(t, err, string(out))
 
@@ -44,7 +44,7 @@ func TestAProgramThatImportsRecipesDownloadsOneModule(t *testing.T) {
 	}))
 	require.Equal(t, []string{"github.com/go-zookeeper/zk/@v/v1.0.4.zip"}, zips)
 
-	// What the root requires, a program that uses it too is raised to, linked or not.
+	// A program that uses a module which the root requires is raised to the root's version of it, linked or not.
 	required, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	require.NoError(t, err)
 	require.NotContains(t, string(required), "go.opentelemetry.io/")
@@ -57,7 +57,7 @@ func TestAProgramThatImportsRecipesDownloadsOneModule(t *testing.T) {
 	}
 }
 
-// A module below the root is in no `./...` of the root's: make goes through the list.
+// The root's `./...` contains no module below the root: make goes through the list.
 func TestMakeKnowsEveryModule(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
 	require.NoError(t, err)
@@ -79,8 +79,8 @@ func nestedModules(t *testing.T) (modules []string) {
 	return modules
 }
 
-// A module that requires v0.0.0 of the root cannot be used by anybody: there is no such release, and a replacement is not
-// inherited. The one that is tagged first is required; the checkout takes its place here. The module packaging requires none.
+// A module that requires v0.0.0 of the root is useless to others: there is no such release, and a replacement is not inherited. Each requires
+// the release that is tagged first, and the checkout takes its place here. The module packaging requires none.
 func TestModulesRequireAReleaseOfTheRoot(t *testing.T) {
 	release, _, _ := strings.Cut(version(), "-")
 	for _, dir := range nestedModules(t) {
@@ -95,8 +95,8 @@ func TestModulesRequireAReleaseOfTheRoot(t *testing.T) {
 	}
 }
 
-// Who imports a module needs the Go that its go directive says, so it says no more than its code and its requirements do. The code
-// needs 1.25, for testing/synctest.
+// A program that imports a module needs the Go version of its go directive. So the directive is no newer than its code and its requirements
+// need. The code needs 1.25, for testing/synctest.
 func TestTheGoDirectiveIsNoNewerThanNeeded(t *testing.T) {
 	for _, dir := range []string{".", "recipes/prom", "recipes/otel"} {
 		list := exec.Command("go", "list", "-m", "-f", "{{if .Main}}own {{end}}{{.GoVersion}}", "all")

@@ -33,7 +33,7 @@ const execLock = "/t/ledger"
 // execRun is a run of "locktree exec" on a declared lock, in this process.
 type execRun struct {
 	*bench
-	out    *os.File       // what all of the command writes to: it ends when all of it has ended
+	out    *os.File       // output of all processes of the command: it ends when all have ended
 	lines  *bufio.Scanner // of it
 	stderr *paper
 	code   chan int
@@ -47,7 +47,7 @@ func declareLedger(t *testing.T) *bench {
 	return b
 }
 
-// startExec gives the session a time in which a machine may stop for seconds; args may have another one.
+// startExec sets a session timeout that survives a machine which stops for seconds. args may set another one.
 func (b *bench) startExec(args ...string) *execRun {
 	b.t.Helper()
 	r, w, err := os.Pipe()
@@ -63,7 +63,7 @@ func (b *bench) startExec(args ...string) *execRun {
 	return x
 }
 
-// environ is the environment without what would have the program do something else.
+// environ is the environment without the variables that change what the program does.
 func environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(e string) bool {
 		return strings.HasPrefix(e, "LOCKTREE_") || strings.HasPrefix(e, "ZOOKEEPER_") || strings.HasPrefix(e, "CLICOLOR")
@@ -91,7 +91,7 @@ func (x *execRun) speaks() {
 	}
 }
 
-// ends waits until all of the command has ended, and then for the exit code.
+// ends waits until all of the command has ended, without further output, and checks the exit code.
 func (x *execRun) ends(code int) {
 	x.t.Helper()
 	rest, got := x.rest()
@@ -103,16 +103,16 @@ func (x *execRun) ends(code int) {
 func (x *execRun) rest() (string, int) {
 	x.t.Helper()
 	var rest strings.Builder
-	for x.lines.Scan() { // which may have read on already
+	for x.lines.Scan() { // the scanner may have read ahead already
 		rest.WriteString(x.lines.Text() + "\n")
 	}
 	require.NoError(x.t, x.lines.Err(), "the command hangs, and exec said: %s", x.stderr)
 	return rest.String(), <-x.code
 }
 
-// inTime runs a command whose session is in doubt at some time, and compares what it said, its exit code, and texts that exec has to
-// say; nil is nothing. What it has to say is said in time, or was not for that reason alone. A sixth of a session timeout, or whatever
-// the code leaves a command, passes on a machine that stops for so long; so there are other tries, with longer and longer timeouts.
+// inTime runs a command whose session comes into doubt. It compares the command's output, its exit code, and the texts that exec must
+// print; nil means none. A machine that stops for long can fail this by time alone: a sixth of a session timeout passes, or the time that
+// the code leaves a command. So there are further tries with longer timeouts.
 func inTime(t *testing.T, args []string, happens func(t *testing.T, x *execRun), said string, code int, texts []string) {
 	t.Helper()
 	otherwise := ""
@@ -147,7 +147,7 @@ func TestExecEndsAllOfTheCommandWhenTheLockIsLost(t *testing.T) {
 		[]string{"the connection to ZooKeeper is in doubt: telling the command to end", "Error: Lock lost"})
 }
 
-// Its exit code was the program's: 0 of a command that traps SIGTERM, though it was ended in the middle of its work.
+// exec returned the exit code of the program: 0 of a command that traps SIGTERM, though it was ended in the middle of its work.
 func TestExecThatEndsTheCommandEndsWith123(t *testing.T) {
 	for _, code := range []string{"0", "9"} {
 		x := declareLedger(t).startExec(execLock, "--", "sh", "-c", `trap 'exit `+code+`' TERM; echo $LOCKTREE_LOCK_NODE; while :; do sleep 0.05; done`)
@@ -162,14 +162,14 @@ func TestExecThatEndsTheCommandEndsWith123(t *testing.T) {
 	x.ends(exit.Lost)
 }
 
-// A command that ends when it is asked to, in doubt, has kept its lock until then.
+// A command that ends when exec asks it to, with the connection in doubt, has kept its lock until then.
 func TestExecInDoubtLetsTheCommandEndByItself(t *testing.T) {
 	inTime(t, []string{execLock, "--", "sh", "-c", `trap 'echo asked to end; exit 9' TERM; echo started; while :; do sleep 0.05; done`}, freeze, "started\nasked to end\n", exit.Lost,
 		[]string{"could not be released yet (ZooKeeper has not confirmed it in time)", "Error: Command was ended"})
 }
 
-// Deleting the contender is how an operator takes a lock away. Help said that everything that the command started is killed. What left the
-// command's session is not, like a daemon.
+// An operator takes a lock away by deleting the contender. Help said that everything that the command started is killed. A process that
+// left the command's session, like a daemon, is not.
 func TestExecDoesNotEndWhatLeftTheSessionOfItsCommand(t *testing.T) {
 	x := declareLedger(t).startExec(execLock, "--", "sh", "-c", `trap "" TERM; echo $LOCKTREE_LOCK_NODE; setsid sh -c 'echo $$; exec sleep 600 >/dev/null 2>&1' & wait; while :; do sleep 0.05; done`)
 	contender := x.line()
@@ -198,7 +198,7 @@ func TestExecPassesSignalsOn(t *testing.T) {
 	x.ends(3)
 }
 
-// Without a locktree there is no session and soon no lock.
+// Without the locktree process there is no session, and soon no lock.
 func TestExecKilledTakesTheCommandAlong(t *testing.T) {
 	b := declareLedger(t)
 	self, err := os.Executable()
@@ -220,12 +220,11 @@ func TestExecKilledTakesTheCommandAlong(t *testing.T) {
 	_ = cmd.Wait() // killed
 }
 
-// A connection that is cut is made again; only when nothing has been proven for a third of the session timeout is there
-// something to end a command for.
+// A cut connection is made again. exec ends its command only if nothing has been proven for a third of the session timeout.
 func TestExecCutOffForAMomentLetsTheCommandRun(t *testing.T) {
 	command := `trap 'echo asked to end; exit 9' TERM; echo started; until [ -e over ]; do sleep 0.05; done`
 	inTime(t, []string{"-quiet", execLock, "--", "sh", "-c", command}, func(t *testing.T, x *execRun) {
-		// A heartbeat comes each sixth of the session timeout: with the fourth, what was proven at first is older than a third.
+		// A heartbeat comes every sixth of the session timeout. At the fourth, the first proof is older than a third.
 		proven := x.server.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.N == 4 }, zktest.Delay(0))
 		x.server.Disconnect(0)
 		select {
@@ -239,7 +238,7 @@ func TestExecCutOffForAMomentLetsTheCommandRun(t *testing.T) {
 	}, "started\n", 0, nil)
 }
 
-// What can happen to a lock, or to a place in its queue, while exec waits for it.
+// A lock, or exec's place in its queue, can change while exec waits for it.
 func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 	state := func(old, now string) func(t *testing.T, x *execRun, _ *recipes.Client) {
 		return func(t *testing.T, x *execRun, _ *recipes.Client) {
@@ -291,8 +290,8 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 	}
 }
 
-// It said that the lock was not acquired and its holder not known, with the code for a lock that others hold: a job that
-// leaves its work to the holder of the lock left it to nobody.
+// exec said that the lock was not acquired and its holder not known, with the code for a lock that others hold. A job that leaves its work
+// to the holder left it undone.
 func TestExecThatCannotReachTheServersDoesNotSayThatOthersHoldTheLock(t *testing.T) {
 	for _, flag := range []string{"-timeout=10s", "-try"} {
 		t.Run(flag, func(t *testing.T) {
@@ -307,8 +306,7 @@ func TestExecThatCannotReachTheServersDoesNotSayThatOthersHoldTheLock(t *testing
 	}
 }
 
-// Servers from 3.8.4 and 3.9.2 on do not even say whose a node is that may not be read; older ones do, but nothing
-// can be proven by it on either.
+// Servers from 3.8.4 and 3.9.2 on do not even say who owns a node that may not be read. Older ones do, but that proves nothing on either.
 func TestExecDoesNotRunUnderALockWhosePlaceMayNotBeRead(t *testing.T) {
 	for name, hidden := range map[string]func(zktest.Request) bool{
 		"hidden":     zktest.On("exists", "getData", "multi"),
@@ -335,14 +333,14 @@ func (b *bench) applied(id string) *recipes.Client {
 	return c
 }
 
-// signalsOutside starts what the runtime has for signals outside of fake time, where its channels have to be.
+// signalsOutside starts the runtime's signal handling outside of fake time, where its channels must be.
 func signalsOutside() {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGUSR2)
 	signal.Stop(c)
 }
 
-// keeping is what can be done to a lock that exec keeps.
+// keeping is what a test needs to disturb a lock that exec keeps.
 type keeping struct {
 	*bench
 	other     *recipes.Client
@@ -350,7 +348,7 @@ type keeping struct {
 	interrupt func()
 }
 
-// A job that takes no time on a machine whose clock is behind was run again there.
+// A job that takes no time was run again on a machine whose clock is behind.
 func TestExecKeepsTheLockAtLeastThatLong(t *testing.T) {
 	signalsOutside()
 	for name, c := range map[string]struct {
@@ -391,7 +389,8 @@ func TestExecKeepsTheLockAtLeastThatLong(t *testing.T) {
 	}
 }
 
-// The end of the time says who holds the lock. Connecting counts: with the time of the connection on top, a job that must have begun within its time has not.
+// When its -timeout is over, exec says who holds the lock. Connecting counts: with its time on top, a job that must begin in time would
+// begin late.
 func TestExecWhoseTimeIsUpSaysWhoHoldsTheLock(t *testing.T) {
 	signalsOutside()
 	inFakeTime(t, oneLedger+"election \"chief\" {\n  acl = acl.open\n}\n", func(t *testing.T, b *bench) {

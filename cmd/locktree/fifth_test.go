@@ -20,10 +20,10 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// A recipe type is one file in recipes/kind and one in recipes: with those of testdata/fifth in the module, and a program
-// that uses them, the new type is declared, applied, locked, looked at and run under. Whatever else it took would fail here.
+// A recipe type is one file in recipes/kind and one in recipes. With those of testdata/fifth, and a program that uses them, the new type is
+// declared, applied, locked, looked at and run under. A type that needed more would fail here.
 func TestAFifthRecipeIsTwoFiles(t *testing.T) {
-	effort.Proof(t, effort.Unraced) // it compiles the module anew
+	effort.Proof(t, effort.Unraced) // it compiles the module again
 	w := newFerryWorld(t)
 	w.must("validate")
 	require.Contains(t, w.must("plan"), "seats = 2")
@@ -39,7 +39,7 @@ func TestAFifthRecipeIsTwoFiles(t *testing.T) {
 		require.NoError(t, p.Wait())
 	}
 
-	// Numbers go on, and a boat begins with an even one.
+	// Sequence numbers go on, and a boat begins with an even one: so the lock is created again.
 	w.must("destroy", "-auto-approve")
 	w.must("apply", "-auto-approve")
 	leaveFirst := w.board()
@@ -61,7 +61,7 @@ type ferryWorld struct {
 }
 
 func newFerryWorld(t *testing.T) *ferryWorld {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // what hangs is ended
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // ends a command that hangs
 	t.Cleanup(cancel)
 	w := &ferryWorld{t: t, ctx: ctx, bin: t.TempDir(), dir: t.TempDir(), addr: zktest.Start(t).Addr()}
 	root, err := filepath.Abs("../..")
@@ -115,7 +115,7 @@ func (w *ferryWorld) command(program string, args ...string) *exec.Cmd {
 
 func (w *ferryWorld) must(args ...string) string { return w.fails(0, args...) }
 
-// fails runs the program, which is to end with that code.
+// fails runs the program, which must end with that code.
 func (w *ferryWorld) fails(code int, args ...string) string {
 	w.t.Helper()
 	c := w.command("locktree", args...)

@@ -23,8 +23,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// hostile are pieces of node names: what HCL, its templates, shells and addresses
-// give a meaning to, and ZooKeeper does not.
+// hostile are pieces of node names that mean something to HCL, its templates, shells or addresses, and nothing to ZooKeeper.
 var hostile = []string{"a", "B", "0", "-", "_", ".", " ", `"`, "'", "`", "$", "${", "%{", "}", "{", `\`, `\n`, "#", "//", "*", "[", "]", "=", "é", "日", "null", "mutex", "\u200b", "${var.zk}"}
 
 func nodeName(t *rapid.T, taken map[string]bool) string {
@@ -38,8 +37,7 @@ func nodeName(t *rapid.T, taken map[string]bool) string {
 	}
 }
 
-// raw makes a tree of nodes nobody declared below path, and returns how many there
-// are in it.
+// raw makes a tree of undeclared nodes below path. It returns how many there are, without contenders.
 func raw(t *rapid.T, create func(path string, acl ...zk.ACL), path string, depth int) int {
 	taken, n := map[string]bool{}, 0
 	for range rapid.IntRange(1, 3).Draw(t, "children") {
@@ -63,9 +61,8 @@ func raw(t *rapid.T, create func(path string, acl ...zk.ACL), path string, depth
 	return n
 }
 
-// Whatever a tree looks like, what import writes about it is a configuration that
-// plans and applies, and nothing is left to do then: no node is lost, doubled,
-// renamed or given other rights on the way to HCL and back.
+// For every tree, import writes a configuration that plans and applies, and then nothing is left to do. No node is lost, doubled, renamed
+// or given other rights on the way to HCL and back.
 func TestEveryTreeSurvivesTheWayToHCLAndBack(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
@@ -111,7 +108,7 @@ func generated(dir string) string {
 	return string(text)
 }
 
-// someText draws texts from all of Unicode that a node can be called. Many are not in the form NFC.
+// someText draws texts from all of Unicode that can name a node. Many are not in the form NFC.
 var someText = rapid.Custom(func(t *rapid.T) string {
 	part := rapid.OneOf(
 		rapid.SampledFrom([]string{"cafe\u0301", "café", "300\u212a", "\u0301", "\u1161", "ﬁ", "=\u0338", "${", "%{", `\u0301`, `"`, "\ufffe"}),
@@ -120,8 +117,8 @@ var someText = rapid.Custom(func(t *rapid.T) string {
 	return strings.Join(rapid.SliceOfN(part, 1, 3).Draw(t, "parts"), "")
 }).Filter(func(text string) bool { return kind.ValidateName(text) == nil })
 
-// textsKeepTheirBytes takes names that programs use through import, plan, apply and generate, and passwords to a login. A name
-// and a password mean the same bytes everywhere, or a command says why it refuses them.
+// textsKeepTheirBytes takes node names through import, plan, apply and generate, and passwords to a login. Each means the same
+// bytes everywhere, or a command says why it refuses it.
 func textsKeepTheirBytes(t *testing.T, o *office, seed int) {
 	const open = "locktree {\n  stack = \"shop\"\n}\nvariable \"zk\" {}\nvariable \"root\" {}\nensemble \"main\" {\n  servers = [var.zk]\n  root = var.root\n}\n" +
 		"principal \"anyone\" {\n  scheme = \"world\"\n}\nprincipal \"them\" {\n  scheme = \"digest\"\n  id = digest(\"u\", env(\"PW\"))\n}\n" +
@@ -187,7 +184,7 @@ func textsKeepTheirBytes(t *testing.T, o *office, seed int) {
 	}
 }
 
-// The plan of an import made a second lock beside the held one, under the name in the form NFC, and a digest was another password's.
+// The plan of an import made a second lock beside the held one, under the name's form NFC, and a digest was that of another password.
 func TestNamesAndPasswordsKeepTheirBytes(t *testing.T) {
 	t.Parallel()
 	for seed := range effort.Of(20, 2) {

@@ -13,9 +13,9 @@ import (
 	"github.com/locktree/locktree/cmd/locktree/internal/exit"
 )
 
-// A program that may write to the root names an output, a node or a contender as it likes. Each text of each node of the tree, and of a
-// file, is one that writes lines of its own, that a terminal or a CI runner obeys, or that is 20 kB long. A damaged mark forged
-// "No changes." and workflow commands; one long name made each line of status as long.
+// A program that may write to the root names an output, a node or a contender as it likes. Here each text of each node, and of a file,
+// writes lines of its own, is one that a terminal or a CI runner obeys, or is 20 kB long. A damaged mark forged "No changes." and workflow
+// commands. One long name made each line of status as long.
 func TestNoTextOfOthersMakesALineOfItsOwn(t *testing.T) {
 	const evil = "\u202ex\u0085\nFORGED\n::error::FORGED\r##[error]x\x1b[31m ##vso[x]\x1b]0;owned\x07"
 	long := strings.Repeat("w", 20_000)
@@ -80,7 +80,7 @@ check "c" {
 	})
 }
 
-// forgeries are documents in which one text after the other is another.
+// forgeries calls f with copies of a document. In each, one value is replaced by text, or a member of that text is added.
 func forgeries(t *testing.T, data []byte, text string, f func([]byte)) {
 	var doc any
 	require.NoError(t, json.Unmarshal(data, &doc))
@@ -112,7 +112,7 @@ func forgeries(t *testing.T, data []byte, text string, f func([]byte)) {
 	walk(doc, func(x any) { doc = x })
 }
 
-// hears runs commands, of which none prints a line of others, or much.
+// hears runs commands. None may print a forged line, or much text.
 func hears(t *testing.T, b *bench, commands ...string) {
 	t.Helper()
 	for _, args := range commands {

@@ -16,23 +16,23 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// office is a server with a stack that several people work on, each with a password that is the name again.
+// office is a server with a stack that several people work on. Each has its name as password.
 type office struct {
 	folder
 	addr   string
 	server *zktest.Server // nil: Apache ZooKeeper
 	hand   *hand
 	root   string
-	env    []string // more of it
+	env    []string // added to that of every command
 }
 
-// people of the configuration below; "super" is the servers', and "nobody" gives no name.
+// These are the people of the configuration below; super is the servers' own, and nobodyIs gives no name.
 const (
 	super    = "super"
 	boss     = "boss"     // an administrator
 	auditor  = "auditor"  // a reader
 	worker   = "app"      // a program that uses the locks
-	stranger = "stranger" // whom nobody knows
+	stranger = "stranger" // in no configuration
 	nobodyIs = ""
 )
 
@@ -55,7 +55,7 @@ func (o *office) elsewhere(root string) *office {
 	return &c
 }
 
-// principal is somebody in a configuration: the name there, and how the servers know them.
+// principal is an identity in a configuration: its name there, and how the servers know it.
 type principal struct{ name, scheme, id string }
 
 func byPassword(names ...string) (out []principal) {
@@ -82,8 +82,8 @@ func stackOf(name string, admins, readers []string) string {
 	return stackIn(name, "", byPassword(admins...), byPassword(readers...), byPassword(worker))
 }
 
-// stackIn is the head of a configuration: who administers the stack, who may look, and an access list that says the same,
-// and lets programs in. What is in more stands in the ensemble.
+// stackIn is the head of a configuration: the administrators and readers of the stack, and an access list that says the same and lets
+// programs in. The text more goes into the ensemble block.
 func stackIn(name, more string, admins, readers, programs []principal) string {
 	text := fmt.Sprintf("locktree {\n  stack = %q\n}\nvariable \"zk\" {}\nvariable \"root\" {}\nensemble \"main\" {\n  servers = [var.zk]\n  root = var.root\n  connect_timeout = \"30s\"\n  admins = %s\n", name, listOf(admins))
 	if len(readers) > 0 {
@@ -111,7 +111,7 @@ func aclOf(name string, admins, readers, programs []principal) string {
 	return text + "}\n"
 }
 
-// oneLock is in a namespace whose list is that of stackIn.
+// oneLock is in a namespace with the access list of stackIn.
 const oneLock = "namespace \"pay\" {\n  acl = acl.users\n  mutex \"ledger\" {}\n}\n"
 
 const someLocks = `namespace "pay" {
@@ -126,7 +126,7 @@ output "ledger" {
 }
 `
 
-// credential is of somebody: a name, which is the password too, or "name:password".
+// credential splits "name:password". A name alone is its own password.
 func credential(who string) (user, password string) {
 	user, password, other := strings.Cut(who, ":")
 	if !other {
@@ -135,7 +135,7 @@ func credential(who string) (user, password string) {
 	return user, password
 }
 
-// as runs a command as somebody. It may end as it does.
+// as runs a command with the identity who. It may end with any code.
 func (o *office) as(who string, args ...string) (code int, text string) {
 	o.t.Helper()
 	env := append([]string{"LOCKTREE_VAR_zk=" + o.addr, "LOCKTREE_VAR_root=" + o.root, "ZOOKEEPER_SESSION=40"}, o.env...)
@@ -162,7 +162,7 @@ func (o *office) must(code int, who string, args ...string) string {
 // reads are the requests that change nothing, whoever sends them.
 var reads = []string{"exists", "getData", "getACL", "getChildren", "getChildren2", "sync", "auth", "setWatches", "setWatches2", "closeSession"}
 
-// writes is how many requests that could change something the server has received, and which.
+// writes counts and names the requests that the server has received and that could change something.
 func (o *office) writes() (n int, which []string) {
 	for op, times := range o.server.Counts().ByOp {
 		if !slices.Contains(reads, op) {
@@ -172,7 +172,7 @@ func (o *office) writes() (n int, which []string) {
 	return n, which
 }
 
-// session is somebody's own, by which requests are sent that the tool would not send.
+// session is a session with the identity who, for requests that the tool would not send.
 func (o *office) session(who string) *direct.Session {
 	cfg := recipes.Config{Servers: []string{o.addr}, ConnectTimeout: 30 * time.Second, SessionTimeout: 40 * time.Second}
 	if who != nobodyIs {
@@ -193,7 +193,7 @@ func (o *office) superuser() *direct.Session {
 	return s
 }
 
-// inventory is every node below path, with all of its stat and its list: what no request that writes leaves as it was.
+// inventory is every node below path, with all of its stat and its list. Every write changes it.
 func (o *office) inventory(path string) string {
 	var b strings.Builder
 	require.NoError(o.t, walk(o.t.Context(), o.superuser(), path, func(path string, data []byte, stat *zk.Stat, acl []zk.ACL) {
@@ -202,7 +202,7 @@ func (o *office) inventory(path string) string {
 	return b.String()
 }
 
-// nodes are the paths below one, itself first.
+// nodes are the paths at and below path, itself first.
 func (o *office) nodes(path string) (out []string) {
 	require.NoError(o.t, walk(o.t.Context(), o.superuser(), path, func(path string, _ []byte, _ *zk.Stat, _ []zk.ACL) { out = append(out, path) }))
 	return out

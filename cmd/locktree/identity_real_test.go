@@ -25,7 +25,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// What the tests of identities say of the in-memory server is so on Apache ZooKeeper.
+// The results of the identity tests on the in-memory server hold on Apache ZooKeeper.
 func TestIdentitiesOnApacheZooKeeper(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestIdentitiesOnApacheZooKeeper(t *testing.T) {
 			n++
 			return openOffice(t, server.Addr, nil, fmt.Sprintf("/table-%d", n))
 		})
-		note := regexp.MustCompile(` \(\d+\)`) // numbered as they come
+		note := regexp.MustCompile(` \(\d+\)`) // numbered in order of appearance
 		rows := strings.Split(note.ReplaceAllString(string(page), ""), "\n")
 		for _, line := range strings.Split(note.ReplaceAllString(got, ""), "\n") {
 			if strings.HasPrefix(line, "|") {
@@ -64,7 +64,7 @@ func TestIdentitiesOnApacheZooKeeper(t *testing.T) {
 	})
 }
 
-// wayIn is one way to be somebody to Apache ZooKeeper.
+// wayIn is one way to identify oneself to Apache ZooKeeper.
 type wayIn struct {
 	column string
 	addr   string
@@ -73,13 +73,13 @@ type wayIn struct {
 	id     string
 }
 
-// saslOnly is what a server is told that serves nobody who has not logged in by SASL.
+// saslOnly configures a server to serve only clients that have logged in by SASL.
 var saslOnly = map[string]string{
 	"zookeeper.sessionRequireClientSASLAuth": "true",
 	"zookeeper.authProvider.sasl":            "org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
 }
 
-// waysIn starts the servers: one with TLS and digests, and one for each mechanism of SASL, which insists on it.
+// waysIn starts the servers: one with TLS and digests, and for each mechanism of SASL one that insists on it.
 func waysIn(t *testing.T) []wayIn {
 	a := newAuthority(t)
 	a.server()
@@ -135,7 +135,7 @@ output "path" {
 }
 `
 
-// wayCommands are run in this order. What is said is asked for, so that nothing passes for having worked.
+// wayCommands run in this order. The output of each must contain says, so that none only seems to have worked.
 var wayCommands = []struct{ command, says string }{
 	{"validate", "Success!"},
 	{"plan -out=p", "5 to add"},
@@ -168,7 +168,7 @@ func wayRecipes(c *recipes.Client, root string) []take {
 		c.MultiLock(m, rw.RLocker(), e).Lock}
 }
 
-// Every command and every recipe, by each way in, on Apache ZooKeeper; with SASL on servers that demand it.
+// Every command and every recipe works by each way in on Apache ZooKeeper; with SASL, the servers demand it.
 func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
@@ -182,7 +182,7 @@ func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
 			cfg, diags := config.Load(dir, config.Options{Version: "0.1.0"})
 			require.False(t, diags.HasErrors(), "%s", diags)
 			for _, c := range wayCommands {
-				if strings.HasPrefix(c.command, "revoke ") { // and the next one breaks what is asked for here
+				if strings.HasPrefix(c.command, "revoke ") { // the next command breaks the lock that is asked for here
 					defer hold(t, cfg.Ensembles[0], root+"/pay/m")()
 				}
 				served := c.command
@@ -202,7 +202,7 @@ func TestEveryWayInServesEveryCommandAndRecipe(t *testing.T) {
 	}
 }
 
-// hold takes the mutex at path for a program that does not obey, which the returned function ends.
+// hold takes the mutex at path for a program that does not obey. The returned function ends that program.
 func hold(t *testing.T, e *config.Ensemble, path string) (end func()) {
 	t.Helper()
 	c, err := e.Dial(t.Context(), recipes.Config{})

@@ -21,7 +21,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// authority issues certificates into a directory, as files: NAME.pem and NAME.key, and what a server of Java's takes, NAME.both.pem.
+// authority issues certificates into a directory, as the files NAME.pem and NAME.key, and NAME.both.pem for servers in Java.
 type authority struct {
 	t    *testing.T
 	dir  string
@@ -78,7 +78,7 @@ var byCertificate = "variable \"ca\" {}\nvariable \"me\" {}\n" + oneLock + stack
 	"  tls {\n    ca_file   = \"${var.ca}/ca.pem\"\n    cert_file = \"${var.ca}/${var.me}.pem\"\n    key_file  = \"${var.ca}/${var.me}.key\"\n  }\n",
 	[]principal{{"sre", "x509", `CN=sre,OU=ops,O=Acme\, Inc.,C=DE`}}, []principal{{"auditor", "x509", "CN=auditor"}}, []principal{{"app", "x509", "CN=app"}})
 
-// certificatesGrant: who is granted by the exact subject is let in, as what it is granted.
+// certificatesGrant checks that a client whose exact subject is granted rights is let in with those rights.
 func certificatesGrant(t *testing.T, addr string, a *authority) {
 	o := &office{folder: newFolder(t), addr: addr, root: "/certificates"}
 	a.client("sre", pkix.Name{Country: []string{"DE"}, Organization: []string{"Acme, Inc."}, OrganizationalUnit: []string{"ops"}, CommonName: "sre"})
@@ -104,7 +104,7 @@ func certificatesGrant(t *testing.T, addr string, a *authority) {
 	as("auditor", exit.Failed, "x509:CN=auditor", "destroy", "-auto-approve")
 	as("sre", exit.OK, "Destroy complete!", "destroy", "-auto-approve")
 
-	// What OpenSSL prints by itself is refused, and the error names the command that prints the form that was let in.
+	// The forms that OpenSSL prints by default are refused. The error names the command that prints the accepted form.
 	for _, form := range []string{"/C=DE/O=Acme, Inc./OU=ops/CN=sre", `C = DE, O = \"Acme, Inc.\", OU = ops, CN = sre`, `CN=sre, OU=ops, O=\"Acme, Inc.\", C=DE`} {
 		o.write("locks.locktree.hcl", strings.Replace(byCertificate, `CN=sre,OU=ops,O=Acme\\, Inc.,C=DE`, form, 1))
 		as("sre", exit.Failed, "openssl x509 -noout -subject -nameopt RFC2253", "validate")
@@ -117,14 +117,14 @@ func TestCertificatesGrant(t *testing.T) {
 	certificatesGrant(t, "localhost"+server.Addr()[strings.LastIndex(server.Addr(), ":"):], a)
 }
 
-// serversNames are principals of schemes in which only the servers know who we are: an address, a name of SASL's.
+// serversNames are principals of schemes in which only the servers know who we are: an address, a SASL name.
 var serversNames = oneLock + strings.Replace(stackIn("shop", "", []principal{{"here", "ip", "127.0.0.1"}}, []principal{{"net", "ip", "127.0.0.0/8"}},
 	[]principal{{"kafka", "sasl", "kafka/host.acme.org@ACME.ORG"}}), "acl \"users\" {\n", "acl \"users\" {\n  allow_lockout = true\n", 1)
 
-// namesOfServers: what the servers alone can judge is asked for, and where they grant it, it works.
+// namesOfServers checks that a command asks the servers what only they can judge, and works where they grant it.
 func namesOfServers(t *testing.T, o *office) {
 	o.write("locks.locktree.hcl", serversNames)
-	if o.server != nil { // it knows no SASL, as servers that were not told about it
+	if o.server != nil { // it has no SASL, like servers that were not told about it
 		require.Contains(t, o.must(exit.Failed, nobodyIs, "apply", "-auto-approve"), "the servers do not accept its access list")
 		o.edit("locks.locktree.hcl", "sasl", "digest")
 		o.edit("locks.locktree.hcl", "kafka/host.acme.org@ACME.ORG", zktest.DigestID("kafka:kafka"))
@@ -142,7 +142,7 @@ const saslAuth = "  auth \"sasl\" {\n    username = var.me\n    password = var.p
 var saslStack = "variable \"me\" {}\nvariable \"password\" {\n  sensitive = true\n}\n" + oneLock + principal{"new", "sasl", "new"}.block() +
 	stackIn("shop", saslAuth, []principal{{"old", "sasl", "old"}}, nil, nil)
 
-// saslOffice is a stack on a server that serves nobody who has not logged in, and as whom its commands are run.
+// saslOffice is a stack on a server that serves only clients that have logged in. as runs a command with the identity who.
 func saslOffice(t *testing.T) (o *office, as func(who string, code int, says string, args ...string)) {
 	server := zktest.Start(t, zktest.WithSASLRequired(), zktest.WithSASL(func(user string) string {
 		return map[string]string{"old": "unsaid, old", "new": "unsaid, new"}[user]
@@ -158,7 +158,7 @@ func saslOffice(t *testing.T) (o *office, as func(who string, code int, says str
 	}
 }
 
-// While an administrator is replaced both are admitted, and nobody is locked out at any moment.
+// While an administrator is replaced, both are admitted, and at no moment is all access lost.
 func TestAPrincipalOfSASLIsReplaced(t *testing.T) {
 	o, as := saslOffice(t)
 	as("old", exit.OK, "Apply complete!", "apply", "-auto-approve")
@@ -176,7 +176,7 @@ func TestAPrincipalOfSASLIsReplaced(t *testing.T) {
 	as("new", exit.OK, "Destroy complete!", "destroy", "-auto-approve")
 }
 
-// A list that would lock us out is refused before anything is written, and a name that is ours in part is pointed out.
+// A list that would lock us out is refused before anything is written, and a refused login names its user.
 func TestAPrincipalOfSASLIsNotLockedOut(t *testing.T) {
 	o, as := saslOffice(t)
 	as("new", exit.Failed, "we are sasl:new, and the administrators declared in the ensemble block are sasl:old", "apply", "-auto-approve")

@@ -20,7 +20,7 @@ import (
 
 const notCompared = "Warning: Passwords were not compared"
 
-// A reader is not shown the hashes in access lists. It plans what an administrator plans, but for a password that changes, and its
+// The servers hide the hashes in access lists from a reader. Except for a changed password, a reader plans what an administrator does, and its
 // plan is applied as an administrator's is.
 func planOfAReaderIsApplied(t *testing.T, o *office) {
 	declare := func(permits, app string, readers []string, admins ...string) {
@@ -64,8 +64,8 @@ func planOfAReaderIsApplied(t *testing.T, o *office) {
 
 func TestPlanOfAReaderIsApplied(t *testing.T) { planOfAReaderIsApplied(t, newOffice(t)) }
 
-// samePlan compares a plan with that of a reader. The record notes the lists that are pending, without the digests that a reader does
-// not see: so theirs is shorter.
+// samePlan compares a plan with that of a reader. The record notes the pending lists, for a reader without the digests that it does not
+// see: so theirs is shorter.
 func samePlan(t *testing.T, ours, theirs, when string) {
 	t.Helper()
 	require.LessOrEqual(t, transactionBytes(t, theirs), transactionBytes(t, ours), when)
@@ -84,7 +84,7 @@ func transactionBytes(t *testing.T, text string) float64 {
 	return n
 }
 
-// A rotation that stopped half-way is shown to a reader as it is to an administrator, and its plan finishes it.
+// A reader sees a rotation that stopped half-way as an administrator does, and the reader's plan finishes it.
 func TestReaderPlansTheRestOfAnInterruptedRotation(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	for stop := range 30 {
@@ -110,7 +110,7 @@ func TestReaderPlansTheRestOfAnInterruptedRotation(t *testing.T) {
 		ours := o.must(exit.Changes, boss, "plan", "-detailed-exitcode")
 		theirs, _, _ = strings.Cut(theirs, "\nSaved the plan")
 		ours, _, _ = strings.Cut(ours, "\nNote: You didn't")
-		// Of a list that was set already nobody can say to a reader that it was.
+		// The command cannot tell a reader that a list was set already.
 		theirs, _, _ = strings.Cut(theirs, notCompared)
 		require.Equal(t, exit.Changes, code)
 		samePlan(t, ours, theirs, fmt.Sprintf("after %d lists", stop))
@@ -120,7 +120,7 @@ func TestReaderPlansTheRestOfAnInterruptedRotation(t *testing.T) {
 	require.Fail(t, "no apply came to its end")
 }
 
-// With a password that is not the one in a list, the user of that list is shown without the hash, and is not us.
+// If a list has another password, the servers show the user of that list without the hash, and that user is not us.
 func TestDoctorFailsWhereTheListHasAnotherPassword(t *testing.T) {
 	o := newOffice(t)
 	o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)
@@ -141,8 +141,8 @@ const teamLocks = `namespace "jobs" {
 mutex "deploy" { acl = acl.users }
 `
 
-// sharedRoot: a root belongs to one stack. A team that is none of its administrators may not read it, and any other stack is refused
-// by each command. Both are told which arrangement to use instead.
+// sharedRoot checks that a root belongs to one stack. A team that is none of its administrators may not read it, and each command refuses
+// any other stack. Both are told which arrangement to use instead.
 func sharedRoot(t *testing.T, first *office) {
 	first.write("locks.locktree.hcl", stackOf("first", []string{"ann", "both"}, nil)+"namespace \"a\" { acl = acl.users }\n")
 	first.must(exit.OK, "ann", "apply", "-auto-approve")
@@ -182,7 +182,7 @@ func sharedRoot(t *testing.T, first *office) {
 	require.Equal(t, before, first.inventory(first.root))
 	require.NotContains(t, first.must(exit.OK, "ann", "plan", "-detailed-exitcode"), "Warning")
 
-	// When the first has gone, the root is the second one's.
+	// When the first stack is gone, the second may have the root.
 	first.must(exit.OK, "both", "destroy", "-auto-approve")
 	second.must(exit.OK, "both", "apply", "-auto-approve")
 	require.NotContains(t, second.must(exit.OK, "both", "plan", "-detailed-exitcode"), "Warning")
@@ -198,8 +198,8 @@ var tablePeople = []struct{ who, column string }{
 	{super, "superuser"}, {boss, "administrator"}, {auditor, "reader"}, {"search", "another team's administrator"}, {worker, "application"}, {nobodyIs, "nobody"},
 }
 
-// The commands of the table. Each runs on a stack of its own, which was applied and of which nothing is in use; what stands in
-// prepare, the administrator has done.
+// tableCommands are the commands of the table. Each runs on a stack of its own that was applied and is not in use. Before the command, the
+// administrator runs prepare.
 var tableCommands = []struct {
 	command string
 	prepare func(o *office)
@@ -226,7 +226,7 @@ var tableCommands = []struct {
 
 func morePermits(o *office) { o.edit("locks.locktree.hcl", "permits = 2", "permits = 3") }
 
-// savedByReader: who only looks saves a plan, which who may apply takes.
+// savedByReader has a reader save a plan for a user who may apply it.
 func savedByReader(o *office) {
 	morePermits(o)
 	o.must(exit.OK, auditor, "plan", "-out=p")
@@ -251,7 +251,7 @@ func tableOffice(o *office) *office {
 	return o
 }
 
-// outcome is a cell, "yes" or "no", and what was said to a refusal, without what is another in each run and for each person.
+// outcome is a cell, "yes" or "no", and the error of a refusal without the parts that differ between runs and people.
 func outcome(o *office, code int, text string) (cell, why string) {
 	if code == exit.OK {
 		return "yes", ""
@@ -265,7 +265,7 @@ func outcome(o *office, code int, text string) (cell, why string) {
 	return "no", m[1] + m[2] + ": " + m[3]
 }
 
-// identityTable runs the commands and writes the page.
+// identityTable runs the commands and returns the table.
 func identityTable(t *testing.T, commands []string, fresh func() *office) string {
 	t.Helper()
 	var page strings.Builder
@@ -290,7 +290,7 @@ func identityTable(t *testing.T, commands []string, fresh func() *office) string
 			}
 			code, text := o.as(p.who, strings.Fields(strings.ReplaceAll(c.command, "$ROOT", o.root))...)
 			cell, why := outcome(o, code, text)
-			// What is refused writes nothing, and what only looks does not either; exec finds out by trying.
+			// A refused command writes nothing, and neither does one that only looks. exec finds out by trying.
 			if o.server != nil && (why != "" || !writing.MatchString(c.command)) && !strings.HasPrefix(c.command, "exec") {
 				n, which := o.writes()
 				require.Zero(t, n, "%s %s sent %v", p.column, c.command, which)

@@ -17,7 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// host shows results, and nothing else happens around it.
+// host shows results and does nothing more.
 type host struct {
 	stack.Silent
 	v view.Output
@@ -37,8 +37,8 @@ func (h *host) Uninterrupted(context.Context) (over func(), err error) { return 
 func (h *host) Changing(bool)                                          {}
 func (h *host) Grouped() bool                                          { return false }
 
-// Every ten seconds what is under way is named, and nothing that is done: changes of a transaction that takes long, and a lock
-// that is drained until it is removed.
+// Every ten seconds the work under way is named, and none that is done: changes of a long transaction, and a lock that is drained until it
+// is removed.
 func TestStillUnderWay(t *testing.T) {
 	for form, lines := range map[string][]string{
 		"human": {"mutex.b: Still creating... [10s elapsed]", "mutex.b: Still creating... [20s elapsed]", "mutex.c: Still draining... [10s elapsed]"},

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asTypist) != "" {
 		os.Exit(typist())
 	}
-	// As exec does, which passes it on: whoever ignores it from the beginning, as under nohup, hands that down. Then what Kill has
-	// stopped goes on for a moment when its parent dies, see the package documentation.
+	// exec does the same, to pass SIGHUP on. A process that ignores it from the beginning, as under nohup, hands that down. Then a process
+	// that Kill has stopped goes on for a moment when its parent dies: see the package documentation.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	os.Exit(m.Run())
 }
@@ -43,14 +43,14 @@ func typist() int {
 		return 1
 	}
 	<-p.Done()
-	// Who is not in the foreground would be stopped here.
+	// A process that is not in the foreground would be stopped here.
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	fmt.Printf("then read %s%v\n", line, err)
 	return p.Code()
 }
 
-// A group of its own may not read from the terminal unless it is made the one in the
-// foreground; and a command that is stopped from there would hold its lock for good.
+// A process group of its own may read from the terminal only as the foreground group. A command that is stopped from the terminal would
+// hold its lock for good.
 func TestACommandReadsWhatIsTyped(t *testing.T) {
 	screen, name := openTerminal(t)
 	tty, err := os.OpenFile(name, os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -66,7 +66,7 @@ func TestACommandReadsWhatIsTyped(t *testing.T) {
 	_, err = io.WriteString(screen, "one\ntwo\n")
 	require.NoError(t, err)
 	hangs := time.AfterFunc(hanging, func() { _ = cmd.Process.Kill() }) // and its command with it
-	text, _ := io.ReadAll(screen)                                       // ends with EIO when nobody has the terminal any more
+	text, _ := io.ReadAll(screen)                                       // ends with EIO when no process has the terminal any more
 	require.NoError(t, cmd.Wait(), "%s", text)
 	hangs.Stop()
 	for _, line := range []string{"read one", "went on", "then read two"} {
@@ -74,7 +74,7 @@ func TestACommandReadsWhatIsTyped(t *testing.T) {
 	}
 }
 
-// openTerminal makes a terminal, and answers with its other end.
+// openTerminal makes a terminal, and returns its other end and its name.
 func openTerminal(t *testing.T) (screen *os.File, name string) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -86,8 +86,8 @@ func openTerminal(t *testing.T) (screen *os.File, name string) {
 	return screen, fmt.Sprintf("/dev/pts/%d", n)
 }
 
-// What a shell leaves behind when it ends is in its group still. timeout(1) in a script, and a shell with job control, make groups of their
-// own: a process in one went on working after the lock was lost, and after exec had ended.
+// Processes that a shell leaves behind are still in its group. timeout(1) in a script, and a shell with job control, make groups of their
+// own. A process in one went on working after the lock was lost, and after exec had ended.
 func TestKillReachesAllThatTheCommandStarted(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One that has been told to stop, and does not stand yet, may be about to start another: Kill ended before that was listed.
+// A process that has been told to stop, and is not stopped yet, may be about to start another. Kill ended before that one was listed.
 func TestKillWaitsForThoseThatDoNotStandYet(t *testing.T) {
 	p, err := Start(exec.Command("sleep", "1000"))
 	require.NoError(t, err)

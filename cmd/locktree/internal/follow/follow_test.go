@@ -13,7 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// With a connect_timeout of ten minutes the page said for as long that the first look is under way, and of a later outage no reason.
+// With a connect_timeout of ten minutes the page said for that long that the first look was under way. It gave no reason for a later outage.
 func TestThePageNamesTheReasonOfAnOutageSoon(t *testing.T) {
 	var asked time.Duration
 	s := &source{loader: &stack.Loader{Dial: func(_ context.Context, cfg recipes.Config) (*recipes.Client, error) {
@@ -31,7 +31,7 @@ func TestThePageNamesTheReasonOfAnOutageSoon(t *testing.T) {
 	}
 }
 
-// A terminal is painted over, and a frame that is higher than it says what it leaves out.
+// Each frame is painted over the last one. A frame that is higher than the terminal says what it leaves out.
 func TestAFrameFitsTheTerminal(t *testing.T) {
 	require.Equal(t, "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J", string(repainted([]byte("a\nb\n"), 24)))
 	require.Equal(t, "\x1b[H1\x1b[K\n2\x1b[K\nand 3 more lines; -in-use, -owner and -longer show less\x1b[K\n\x1b[J", string(repainted([]byte("1\n2\n3\n4\n5\n"), 4)))

@@ -34,7 +34,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// evil is a text that a foreign client may write into a node: markup, an end of attribute, a terminal's colour, marks of direction.
+// evil is a text that a foreign client may write into a node: markup, the end of an attribute, a terminal's colour, marks of direction.
 const evil = "<script>alert(1)</script>\" onmouseover='x' \x1b[31m\u202egnp\u2066 {{.}} ]]> javascript:alert(1) \x00\xff\u0085<img src=x>"
 
 func declared(path string, k *kind.Kind, holders, waiters []inspect.Contender) *inspect.Report {
@@ -59,7 +59,7 @@ func scene() *scan.Snapshot {
 		{Path: "/python/jobs", Kind: kind.Mutex, Guessed: true, Junk: []string{"/python/jobs/stray"},
 			Holders: []inspect.Contender{{Path: "/python/jobs/x__lock__0000000001", Name: "x__lock__0000000001", Writer: "kazoo", Session: 3, Token: 9}}},
 	}
-	// Everybody has been there for 90 seconds.
+	// Every contender of a declared lock has been there for 90 seconds.
 	locks[2].Payload.Params.(*kind.MutexParams).Limits = kind.Limits{MaxHold: "1m", MaxWait: "5m", Owner: "ledger@example.com", Runbook: "https://wiki.example.com/ledger?a=1&b=2"}
 	locks[3].Payload.Params.(*kind.MutexParams).Limits = kind.Limits{MaxWait: "30s"}
 	snap := &scan.Snapshot{At: noon, Took: 12 * time.Millisecond, Zxid: 0x100000007,
@@ -107,7 +107,7 @@ var allPages = map[string]string{
 	"key": "/lock?ensemble=main&path=%2Forders%2F%253Cb%3E", "unread": "/lock?ensemble=main&path=/orders/other",
 }
 
-// own is what is a page's own: its title, the tab that is marked, and its content.
+// own matches the parts of a page that are its own: its title, the marked tab, and its content.
 var own = regexp.MustCompile(`(?s)<title>.*?</title>|<a [^>]*aria-current="page">.*?</a>|<main.*</main>`)
 
 func TestPages(t *testing.T) {
@@ -135,7 +135,7 @@ func TestPages(t *testing.T) {
 		}
 		require.Equal(t, want, w.Code, name)
 		page := w.Body.String()
-		if name != "problems" { // which shows what is the same around each of them
+		if name != "problems" { // this page shows the parts that all pages share
 			page = strings.Join(own.FindAllString(page, -1), "\n") + "\n"
 		}
 		golden(t, name+".html", page)
@@ -219,7 +219,7 @@ func TestASnapshotThatIsOldIsAProblem(t *testing.T) {
 	require.Equal(t, "starting", problemsAt(boardOf(t), noon)[0].What)
 }
 
-// An election without a leader is an accident once it had one.
+// An election without a leader is an incident if it had one before.
 func TestAnElectionThatLostItsLeaderIsAProblemNow(t *testing.T) {
 	vacant := looked(declared("/locks/mailer", kind.Election, nil, nil))
 	leader := contender("/locks/mailer", "app-a", 1)
@@ -235,7 +235,7 @@ func TestAnElectionThatLostItsLeaderIsAProblemNow(t *testing.T) {
 	}
 }
 
-// "dump is not allowed" was said when the servers refused the page's own certificate.
+// The page said "dump is not allowed" when the servers refused its own certificate.
 func TestThePageSaysWhyAServerDidNotAnswer(t *testing.T) {
 	const expired = "our certificate, of CN=page, expired on 2026-03-01T09:30:00Z: remote error: tls: expired certificate"
 	snap := scene()
@@ -260,8 +260,8 @@ var (
 	attribute = regexp.MustCompile(`\s([a-zA-Z-]+)=`)
 )
 
-// The content of a node is text on every page: no tag or attribute comes from it, and no character that a terminal or a reader's
-// eye obeys. No page has inline code that the content security policy would have to allow.
+// The content of a node is text on every page: no tag or attribute comes from it, and no character that a terminal obeys or that turns text
+// around. No page has inline code that the content security policy would have to allow.
 func TestWhatStandsInNodesIsText(t *testing.T) {
 	snap := scene()
 	snap.Locks[4] = &inspect.Report{Path: "/" + evil, Kind: kind.Mutex, Junk: []string{"/x/" + evil},
@@ -313,11 +313,11 @@ func isVisible(t *testing.T, text, of string) {
 	}
 }
 
-// known are the attributes that the template has. None is "style" or an event's.
+// known are the attributes that the template has. None is "style" or an event handler.
 var known = []string{"lang", "charset", "name", "content", "rel", "href", "src", "class", "id", "type", "aria-label", "aria-pressed", "aria-current", "aria-sort",
 	"aria-hidden", "role", "tabindex", "data-version", "data-label", "datetime", "scope", "colspan", "action", "method", "value"}
 
-// checkExposition holds the text to the format: types before samples, one of each series, names and labels as allowed.
+// checkExposition checks the format of the text: types before samples, one of each series, names and labels as allowed.
 func checkExposition(t *testing.T, text string) {
 	t.Helper()
 	sample := regexp.MustCompile(`^([a-z_]+)(\{(?:[a-z_]+="(?:[^"\\\n]|\\[\\n"])*",?)*\})? (-?[0-9.e+-]+|NaN)$`)
@@ -428,8 +428,8 @@ func TestListsAreFilteredSortedAndPaged(t *testing.T) {
 	}
 }
 
-// Each permit of a semaphore is a node, and a client that is granted some leaves its place in the gate. For people it is
-// one client that queued, was granted permits, and released them.
+// Each permit of a semaphore is a node, and a client that is granted some leaves its place in the gate. The page shows people one client
+// that queued, was granted permits, and released them.
 func TestPermitsOfOneClientAreOne(t *testing.T) {
 	at := func(holders, waiters []inspect.Contender) *scan.Snapshot {
 		in := declared("/locks/workers", kind.Semaphore, holders, waiters)
@@ -490,7 +490,7 @@ func TestAnUnfinishedApplyIsTold(t *testing.T) {
 	}
 }
 
-// A comparison that ended before the first look was a nil pointer, and the page answered no request any more.
+// A comparison that ended before the first look met a nil pointer, and the page stopped answering requests.
 func TestAComparisonBeforeTheFirstLookIsShown(t *testing.T) {
 	b := boardOf(t)
 	b.change("main", func(e *Ensemble) {
@@ -499,7 +499,7 @@ func TestAComparisonBeforeTheFirstLookIsShown(t *testing.T) {
 	require.Contains(t, body(t, b, "/"), "The tree differs from the configuration: 1 to add")
 }
 
-// A comparison that never succeeds has an age as well, or no alert would ever see that it is missing.
+// A comparison that never succeeded is exported with the time 0, or no alert would see that it is missing.
 func TestAComparisonThatNeverSucceededIsExported(t *testing.T) {
 	metric := func(e Ensemble) string {
 		page := body(t, newBoard(Options{Now: func() time.Time { return noon }}, e), "/metrics")
@@ -578,7 +578,7 @@ func TestOneCauseIsOneProblem(t *testing.T) {
 	}
 }
 
-// Not every cause is a row where there are many, but each row has all that comes of its cause.
+// If there are many causes, not each has a row, but each row has all consequences of its cause.
 func TestOfManyCausesEachIsToldWhole(t *testing.T) {
 	held := looked()
 	for i := range mostListed + 2 {
@@ -613,7 +613,7 @@ func TestCommandsSayWhichServersWhereThereIsNoConfiguration(t *testing.T) {
 	require.Equal(t, "locktree revoke /a -holder='it'\\''s me'", e.evict("revoke", "/a", inspect.Contender{ID: "it's me", Session: 7}))
 }
 
-// The page kept every node of the tree that it had compared: with 100,000 locks more than its unit allows.
+// The page kept every node of the compared tree: with 100,000 locks, more memory than its unit allows.
 func TestAComparisonKeepsWhatDiffers(t *testing.T) {
 	p := &plan.Plan{Pins: make([]plan.Pin, 3), Drifted: []plan.Drift{{Path: "/edited"}}, Changes: []plan.Change{
 		{Path: "/same"}, {Path: "/edited"}, {Path: "/renamed", PreviousAddr: "mutex.a"}, {Path: "/mark", Unsealed: true}, {Path: "/new", Action: plan.Create}}}

@@ -1,7 +1,7 @@
-// Package browser tests the page in a real browser. It is a module of its own, because what drives the browser must not reach
-// a program that imports the library, and it stands beside the page, because it is about nothing else.
+// Package browser tests the page in a real browser. It is a module of its own, so that the driver of the browser reaches no program that
+// imports the library. It stands beside the page because it is only about the page.
 //
-// The command is built anew each time, which "go test" does not see: by hand, give it -count=1.
+// The tests build the command each time, and "go test" does not see its changes: by hand, give it -count=1.
 package browser
 
 import (
@@ -86,7 +86,7 @@ type tab struct {
 	complaints []string
 }
 
-// look is how somebody looks at the page.
+// look is the size, the colour scheme and the scale in which the page is viewed.
 type look struct {
 	width, height int64
 	dark          bool
@@ -102,7 +102,7 @@ var (
 	allWidths = []look{reflow, phone, desk80, desk, desk200}
 )
 
-// open opens a tab. What the browser complains about fails the test, unless it contains one of the texts to be expected.
+// open opens a tab. A complaint of the browser fails the test, unless it contains one of the expected texts.
 func open(t *testing.T, url string, expected ...string) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext())
@@ -167,7 +167,7 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	require.NoError(b.t, chromedp.Do(ctx, steps...))
 }
 
-// eval is what a script makes of the page. It runs beside the page's own: the content security policy does not bind it.
+// eval is the result of a script in the page. The content security policy binds only the page's own scripts.
 func eval[T any](b *tab, script string) T {
 	b.t.Helper()
 	v, err := evaluate[T](b, script)
@@ -211,7 +211,7 @@ func (b *tab) prefers(dark, still bool) {
 		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion}}})
 }
 
-// text is what somebody sees of the elements, as lines.
+// text is the visible text of the elements, as lines.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
 	return eval[string](b, visibleText(selector))
@@ -237,7 +237,7 @@ func (b *tab) hides(selector, part string) {
 	b.waits(visibleText(selector), "not "+part, func(got string) bool { return !strings.Contains(got, part) })
 }
 
-// waits until what a script makes of the page is as it should be. While the browser goes to another page there is none.
+// waits evaluates a script until its result is as wanted. While the browser goes to another page there is no result.
 func (b *tab) waits(script, want string, is func(string) bool) {
 	b.t.Helper()
 	got, err := evaluate[string](b, script)

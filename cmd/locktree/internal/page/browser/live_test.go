@@ -15,7 +15,7 @@ const (
 	holders = `[aria-label="Who holds it"] tbody th`
 	waiters = `[aria-label="Who waits for it, in order"] tbody th`
 
-	// The page asks now and then, and often.
+	// fastPolling makes the page ask 50 times as often.
 	fastPolling = `{ const slow = window.setInterval; window.setInterval = (f, ms) => slow(f, ms / 50) }`
 )
 
@@ -54,7 +54,7 @@ func TestASilentHolderIsShownUntilItsSessionEnds(t *testing.T) {
 	s := openShop(t)
 	p := s.program("night-1")
 	p.locks("nightly")
-	_, giveUp := s.program("night-2").queues("nightly", "night-2") // so it is for now
+	_, giveUp := s.program("night-2").queues("nightly", "night-2") // so it is a problem to look at now
 	defer giveUp()
 	b := open(t, s.url)
 	b.show("/")
@@ -91,7 +91,7 @@ func TestPause(t *testing.T) {
 	require.Equal(t, "", b.text("#link"))
 }
 
-// The servers go and come back, and then the page's own server does.
+// The ZooKeeper servers go and come back, and then the page's own server does.
 func TestWhatIsOldIsSaidToBe(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
@@ -113,7 +113,7 @@ func TestWhatIsOldIsSaidToBe(t *testing.T) {
 	b.hides("#link", "Connection lost")
 }
 
-// Nothing moves under the hands of somebody who types, has selected something, or goes through the page by keyboard.
+// Nothing moves away from a user who types, has selected text, or goes through the page by keyboard.
 func TestNothingMovesUnderTheHands(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
@@ -161,7 +161,7 @@ func TestByKeyboard(t *testing.T) {
 	s.program("billing-1").locks("ledger")
 	b.shows("main", "billing-1")
 	require.Equal(t, "main", eval[string](b, `document.activeElement.id`), "also when the page has changed")
-	// Every stop on the way through the page shows where one is.
+	// Every stop on the way through the page shows the focus.
 	b.is(phone)
 	b.show("/locks?show=all")
 	for range 12 {
@@ -205,7 +205,7 @@ func (b *tab) follow(text string) {
 	b.do(chromedp.Click(chromedp.Search(`//a[normalize-space()="` + text + `"]`)))
 }
 
-// Nothing on the page moves by itself, whether somebody asked for that or not: what changes is there at once.
+// Nothing on the page is animated, with reduced motion preferred or not: changes are there at once.
 func TestNothingIsAnimated(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)

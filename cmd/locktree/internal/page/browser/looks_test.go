@@ -41,7 +41,7 @@ func (s *shop) busy() {
 	billing2.queues("ledger", "billing-2")
 	mail.queues("settlement-of-the-day-before", "mail-1")
 	warehouse.queues("ledger", "warehouse-1")
-	billing1.queues("stock", "billing-1") // and the circle is closed, which lasts: no call has the context of a lease
+	billing1.queues("stock", "billing-1") // this closes the circle for good: no call has the context of a lease
 	python, err := mail.Session(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, s.srv.Create("/python/reports", nil))
@@ -67,7 +67,7 @@ var pages = map[string]string{
 	"waits": "/waits", "drift": "/drift", "doctor": "/doctor",
 }
 
-// misplaced is a script that finds what is beyond the edge of the page, or cut off, or scrolls inside of it.
+// misplaced is a script that finds elements that are beyond the edge of the page, are cut off, or scroll inside it.
 const misplaced = `(() => {
 	const found = [], wide = document.documentElement.clientWidth;
 	const say = (x, text) => found.push(text + ": " + x.outerHTML.slice(0, 120));
@@ -143,7 +143,7 @@ func TestAxeFindsNothing(t *testing.T) {
 				for _, l := range []look{desk, {width: desk.width, height: desk.height, dark: true}, phone} {
 					options := "{}"
 					if l.dark {
-						options = `{ runOnly: ["cat.color"] }` // nothing else differs
+						options = `{ runOnly: ["cat.color"] }` // only the colours differ
 					}
 					b.is(l)
 					result := eval[struct {
@@ -173,13 +173,13 @@ var views = []struct {
 	{"phone", "/", `tbody tr:nth-child(3)`, phone},
 }
 
-// The screenshots show the page as it is: GOLDEN=1 takes them again.
+// docs/operating.md shows every screenshot, and none is large. GOLDEN=1 takes them again.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, "-prefix=/")
 	s.busy()
 	update := os.Getenv("GOLDEN") != ""
-	if update { // after the time in which somebody waits too long
+	if update { // after a program has waited too long
 		s.untilServed("/", "max_wait is 30s")
 	}
 	manual, err := os.ReadFile("../../../../../docs/operating.md")
@@ -224,7 +224,7 @@ var attacks = []string{
 	strings.Repeat("W", 300) + `<b>`,
 }
 
-// What stands in names and data of nodes does nothing in the browser, does not leave its place, and cannot hide the rest.
+// Names and data of nodes do nothing in the browser, do not leave their place, and cannot hide the rest.
 func TestHostileNamesDoNothing(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, "-prefix=/")
@@ -241,7 +241,7 @@ func TestHostileNamesDoNothing(t *testing.T) {
 		require.NoError(t, s.srv.Provision(path, declared))
 		data, err := declared.Encode()
 		require.NoError(t, err)
-		data = bytes.Replace(data, []byte(`"OWNER"`), []byte(quoted(text)), 1) // as the command would not let one declare it
+		data = bytes.Replace(data, []byte(`"OWNER"`), []byte(quoted(text)), 1) // the command refuses such a declaration
 		require.NoError(t, s.srv.Set(path, bytes.Replace(data, []byte("https://example.com"), []byte("javascript:hit()"), 1)))
 		for _, data := range []string{text, `{"id":` + quoted(text) + `,"host":` + quoted(text) + `}`} {
 			_, err := session.Create(t.Context(), path+"/_c_c1b6c28f-8e12-4ab7-a6dc-1b4c9a35f8a1-lock-", []byte(data), zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
@@ -269,7 +269,7 @@ func TestHostileNamesDoNothing(t *testing.T) {
 			require.Empty(t, eval[[]string](b, misplaced), "%s at %d", path, l.width)
 		}
 	}
-	// It stays so when the page is put in place by the script.
+	// The same holds when the script puts the page in place.
 	b.show("/locks?show=all")
 	const version = `document.querySelector("main").dataset.version`
 	first := eval[string](b, version)

@@ -33,7 +33,7 @@ type shop struct {
 	stop func() // ends "locktree serve"
 }
 
-// open declares the locks of testdata and serves them.
+// openShop declares the locks of testdata and serves them.
 func openShop(t *testing.T, args ...string) *shop {
 	t.Helper()
 	s := &shop{t: t, srv: zktest.Start(t), dir: t.TempDir(), args: append([]string{"-interval=100ms", "-drift-interval=1s"}, args...)}
@@ -89,7 +89,7 @@ func (s *shop) untilServed(path, part string) {
 	s.untilServedAfter(path, "", part)
 }
 
-// untilServedAfter waits until the answer has it behind a text.
+// untilServedAfter waits until the answer has part somewhere behind the text after.
 func (s *shop) untilServedAfter(path, after, part string) {
 	s.t.Helper()
 	body := ""
@@ -140,8 +140,8 @@ func (p *program) locks(name string) *recipes.Lease {
 	return l
 }
 
-// queues waits for a mutex, beside what else happens. It returns once the server shows it as a waiter; what it waits for comes
-// from the channel, closed where it gives up.
+// queues waits for a mutex in the background. It returns once the server shows it as a waiter. The channel delivers the lease, and is
+// closed without one if it gives up.
 func (p *program) queues(name, id string) (<-chan *recipes.Lease, context.CancelFunc) {
 	p.s.t.Helper()
 	ctx, cancel := context.WithCancel(p.s.t.Context())
