@@ -160,7 +160,7 @@ func hashOf(t *testing.T, password string) string {
 }
 
 func TestPasswords(t *testing.T) {
-	secret := strings.Repeat("s", longestPassword) // bcrypt looks at no more: any text behind it would be right
+	secret := strings.Repeat("s", longestPassword) // bcrypt ignores the rest: any longer text would be right
 	d, err := opened(t, "basic_auth_users:\n  alice: "+hashOf(t, secret)+"\n")
 	require.NoError(t, err)
 	require.True(t, d.Authenticates())
@@ -249,7 +249,7 @@ func TestWebConfigurationsThatAreNotUnderstoodAreRefused(t *testing.T) {
 	}
 }
 
-// Many who read slowly are given the same bytes.
+// Many slow readers are given the same bytes.
 func TestSlowReadersShareWhatTheyRead(t *testing.T) {
 	b := boardOf(t, scene())
 	first := b.exposition()
@@ -275,7 +275,7 @@ func TestNothingButTheFilesOfThePageIsServed(t *testing.T) {
 	}
 }
 
-// pair is a key and a certificate that it signed itself, as files.
+// pair is a key and a self-signed certificate, as files.
 func pair(t *testing.T, dir, name string) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -323,7 +323,7 @@ func TestClientCertificates(t *testing.T) {
 	require.Error(t, ask())
 	require.Error(t, ask(stranger))
 
-	// Others are let in without a restart, and a file that asks for no certificate closes the page.
+	// Other certificates are accepted without a restart, and a file that no longer verifies them closes the page.
 	require.NoError(t, os.Rename(filepath.Join(dir, "stranger.crt"), filepath.Join(dir, "known.crt")))
 	require.NoError(t, ask(stranger))
 	require.Error(t, ask(known))
@@ -352,7 +352,7 @@ func TestClientCertificates(t *testing.T) {
 	require.NotContains(t, told.String(), "canary")
 }
 
-// The toolkit would take the authorities of the system where none are named, and an empty file for none.
+// If no authority is named, the toolkit would take those of the system. It would take an empty file for none.
 func TestClientCertificatesNeedAnAuthority(t *testing.T) {
 	dir := t.TempDir()
 	pair(t, dir, "server")
@@ -430,7 +430,7 @@ func TestHeadersThatDoNotEndAndHeadersThatAreTooLong(t *testing.T) {
 	})
 }
 
-// A client that opened as many connections as are served, and asked for nothing, kept all others from the page for a minute.
+// A client that opened as many connections as are served, and sent no request, kept all others from the page for a minute.
 func TestConnectionsThatAskForNothingEndSoon(t *testing.T) {
 	inTime(t, func(t *testing.T, p *pipes) {
 		idle := make([]net.Conn, maxConnections)

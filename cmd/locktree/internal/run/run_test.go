@@ -17,7 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// A command that ended just before it would have been told to is not one that was ended.
+// A command that ended just before it would have been told to was not ended by exec.
 func TestExecKeepsTheCodeOfACommandThatEndedFirst(t *testing.T) {
 	cluster := recipetest.Start(t, recipetest.Lock("/locks/ledger", &kind.MutexParams{}))
 	client := cluster.Client("job")
@@ -37,7 +37,7 @@ func TestExecKeepsTheCodeOfACommandThatEndedFirst(t *testing.T) {
 	require.NoError(t, lease.Unlock(t.Context()))
 }
 
-// The look at the lock before that had no end.
+// The look at the lock before the acquisition had no time limit.
 func TestExecWhoseTimeIsUpBeforeItSeesTheLockDoesNotWaitForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := recipetest.Start(t, recipetest.Lock("/locks/ledger", &kind.MutexParams{}))

@@ -36,7 +36,7 @@ func TestColor(t *testing.T) {
 	}
 }
 
-// A question nobody answers must not outlive the interrupt.
+// An unanswered question must not outlive the interrupt.
 func TestApprovalEndsWithTheInterrupt(t *testing.T) {
 	never, w := io.Pipe()
 	defer w.Close()
@@ -58,7 +58,7 @@ func TestApprovalWithoutLineEnd(t *testing.T) {
 	require.ErrorContains(t, err, `Answer "yes" there, or add -auto-approve.`, "what saves no plan advised to apply a saved one")
 }
 
-// heldUp is a stream that takes what is written only when it is let go.
+// heldUp is a stream that accepts writes only after free is closed.
 type heldUp struct {
 	strings.Builder
 	free chan struct{}
@@ -69,7 +69,7 @@ func (h *heldUp) Write(b []byte) (int, error) {
 	return h.Builder.Write(b)
 }
 
-// What an interrupt is answered with is said beside the command: a command that ended at once took its answer along.
+// The answer to an interrupt is written beside the command. A command that ended at once took the answer along.
 func TestInterruptIsAnsweredBeforeTheCommandEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())
@@ -91,6 +91,6 @@ func TestInterruptIsAnsweredBeforeTheCommandEnds(t *testing.T) {
 		<-ended
 		require.Contains(t, stderr.String(), "Interrupt received.")
 
-		s.Interruptible(t.Context())() // nor does it wait for an interrupt that does not come
+		s.Interruptible(t.Context())() // it does not wait for an interrupt that does not come
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// The environment fills what the configuration leaves open, and nothing else.
+// The environment fills only what the configuration leaves open.
 func TestConnectionDefaultsFromTheEnvironment(t *testing.T) {
 	l := &Loader{Environ: Environ{"ZOOKEEPER_SESSION=30"}}
 	e := &config.Ensemble{Servers: []string{"mine:1"}, Auth: []recipes.Auth{{Scheme: "digest", Credentials: "me:CANARY"}}}
@@ -29,7 +29,7 @@ func TestConnectionDefaultsFromTheEnvironment(t *testing.T) {
 	require.Equal(t, time.Second, cfg.SessionTimeout)
 }
 
-// There is no quiet way around the check of the servers' certificates.
+// No setting silently avoids the check of the servers' certificates.
 func TestTLSIsVerified(t *testing.T) {
 	cfg, err := (&Loader{Environ: Environ{"ZOOKEEPER_TLS_ENABLED=true"}}).ClientConfig(&config.Ensemble{Servers: []string{"zk:1"}})
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
 package view
 
-// The tests use these names of the inside.
+// The tests use these internal names.
 
 var (
 	DiagnosticsJSON = diagnosticsJSON

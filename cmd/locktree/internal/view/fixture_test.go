@@ -46,7 +46,7 @@ func capture(set ...func(*view.Stream)) (v *view.Human, out, err *bytes.Buffer) 
 	return view.NewHuman(streams[0], streams[1]), out, err
 }
 
-// now is a minute and a half after everything the fixtures say happened.
+// now is a minute and a half after the first event of the fixtures.
 const now = int64(1_800_000_090_000)
 
 func clock() time.Time { return time.UnixMilli(now).UTC() }
@@ -68,7 +68,7 @@ func text(results ...view.Result) string {
 	return out.String()
 }
 
-// document is what programs get of a result as one document, and stream as messages.
+// document is a result for programs as one document, and stream as messages.
 func document(r view.Result) string {
 	var out bytes.Buffer
 	view.NewDocuments(&out, view.Stream{}, "1.2.3").Show(r)
@@ -169,7 +169,7 @@ func movedPlan() *plan.Plan {
 	}
 }
 
-// at are the parties of the lock at path.
+// at puts the parties into the lock at path.
 func at(path string, all []kind.Party) []kind.Party {
 	out := slices.Clone(all)
 	for i := range out {
@@ -200,7 +200,7 @@ func sources() map[string]*hcl.File {
 	return map[string]*hcl.File{"locks.locktree.hcl": {Bytes: []byte("namespace \"payments\" {\n  mutex \"books\" {\n  }\n}\n")}}
 }
 
-// unsealedAlone is a lock without a sum of how it was left.
+// unsealedAlone is a lock without the sum of its state after the last apply.
 func unsealedAlone() []plan.Change {
 	n := node("mutex.a", "/a", kind.Mutex.New())
 	return []plan.Change{{Action: plan.NoOp, Addr: n.Addr, Path: n.Path, Kind: kind.Mutex, Before: n, After: n, Unsealed: true}}
@@ -225,7 +225,7 @@ func failingPlan() *plan.Plan {
 	return p
 }
 
-// status is that of a stack of one tree, which is as it was declared.
+// status is the status of a stack with one tree, which is as it was declared.
 func status(tree *plan.Tree) lockview.Status {
 	return lockview.Status{Trees: []*plan.Tree{tree}, Declared: []*plan.Tree{{}}, Servers: []string{""}, Drift: []*plan.Plan{{}}, NowMs: now}
 }

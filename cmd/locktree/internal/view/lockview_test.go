@@ -54,7 +54,7 @@ func TestStatusCutsLongQueues(t *testing.T) {
 	require.Contains(t, shown, "13 waiting.")
 }
 
-// C1 controls, marks that turn text around and characters without a width stood in JSON as they were.
+// C1 controls, marks that turn text around and characters without a width stood in JSON unescaped.
 func TestJSONHasNoInvisibleCharacters(t *testing.T) {
 	id := "a\u007f\u0085\u009b31m\u200b\u202e\u2066\ufeff\U000e0041\u00a0é日\U0001f512\\u0041\"z"
 	tree := liveTree()
@@ -73,7 +73,7 @@ func TestJSONHasNoInvisibleCharacters(t *testing.T) {
 	require.Contains(t, doc, "é日\U0001f512", "what can be seen stays")
 }
 
-// People read a prefix with a thousand locks for the two in use.
+// A person looks at a prefix with a thousand locks for the two in use.
 func TestIdleLocksAreSummedUp(t *testing.T) {
 	show := func(idle int) string {
 		found := crossed()[:1]
@@ -109,8 +109,8 @@ func TestLocks(t *testing.T) {
 	golden(t, "locks.json", document(l))
 }
 
-// A lock that its stack has let go was "mutex, of stack ". The name that a program gave itself must not reach the terminal as
-// control characters.
+// A lock that its stack has let go was shown as "mutex, of stack ". Control characters in the name that a program gave itself must not
+// reach the terminal.
 func TestALockIsShownAsItsNodeHasItAndSafely(t *testing.T) {
 	in := crossed()[0]
 	in.Payload.Owner = kind.Owner{}
@@ -121,7 +121,7 @@ func TestALockIsShownAsItsNodeHasItAndSafely(t *testing.T) {
 	require.NotContains(t, shown, "\nheld by nobody")
 }
 
-// A list says how old it is while the servers do not answer. The passing of time is no change, and a holder that goes is one.
+// While the servers do not answer, a list says how old it is. Time that passes is no change of the state, and a holder that leaves is one.
 func TestWhatIsStaleSaysSinceWhen(t *testing.T) {
 	first, later := locks(crossed()...), locks(crossed()...)
 	later.NowMs = now + 35_000
@@ -251,7 +251,7 @@ func pool() *plan.Node {
 	return n
 }
 
-// One holder of seven permits was seven lines, and neither their limit nor what a waiter wanted was to be seen.
+// One holder of seven permits took seven lines, and neither their limit nor the number that a waiter wanted was shown.
 func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 	tree := &plan.Tree{Ensemble: "main", Root: "/locks", Stack: "s", Nodes: []*plan.Node{pool()}}
 	in := &inspect.Report{Path: "/locks/pool", Kind: kind.Semaphore, Payload: pool().Payload,

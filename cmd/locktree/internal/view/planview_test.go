@@ -112,7 +112,7 @@ func TestPlanColors(t *testing.T) {
 	v.Show(planview.Plan{Plans: []*plan.Plan{failingPlan()}, Files: sources()})
 	golden(t, "plan_color.txt", out.String()+err.String())
 
-	// Symbols have the colour of the legend wherever they stand; taken away, the text is what a pipe gets.
+	// Symbols have the colour of the legend everywhere. Without colours, the text is that of a pipe.
 	plain, want, _ := capture()
 	v, out, _ = capture(func(s *view.Stream) { s.Color = true })
 	for _, concise := range []bool{false, true} {
@@ -125,7 +125,7 @@ func TestPlanColors(t *testing.T) {
 	require.Contains(t, out.String(), "\x1b[1;31mdestroyed\x1b[0m")
 }
 
-// Of equal problems people read the first three and a count; programs read each.
+// Of equal problems people read the first, three more addresses and a count; programs read each.
 func TestFindingsAlikeAreFoldedForPeople(t *testing.T) {
 	p := &plan.Plan{}
 	for i := range 47 {
@@ -148,7 +148,7 @@ func TestPlanForPrograms(t *testing.T) {
 	require.Contains(t, stream(planview.Plan{Plans: []*plan.Plan{p}}), `"module":"module.team[\"x\"]","resource":"mutex.a"`)
 }
 
-// manyLocks is a plan that creates locks of three blocks, one of them because of a move, and deletes one.
+// manyLocks is a plan that creates locks of two blocks, one of them because of a move, and deletes a lock of a third.
 func manyLocks(shards int) *plan.Plan {
 	p := &plan.Plan{Ensemble: "main", Root: "/"}
 	add := func(action plan.Action, addr plan.Addr) *plan.Change {

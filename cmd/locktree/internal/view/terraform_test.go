@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// HashiCorp's library for these documents writes a plan that it has read in these words. encoding/json matches the other names by itself.
+// HashiCorp's library for these documents writes a plan that it has read with these names. encoding/json matches the other names by itself.
 type terraformPlan struct {
 	FormatVersion   string                       `json:"format_version"`
 	ResourceDrift   []*terraformChange           `json:"resource_drift"`
@@ -86,7 +86,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// understood is what the library makes of a document.
+// understood has the library read a document, and decodes what it understood.
 func understood(t *testing.T, kind, document string, into any) {
 	t.Helper()
 	program, err := terraformJSON()
@@ -100,7 +100,7 @@ func understood(t *testing.T, kind, document string, into any) {
 	require.NoError(t, json.Unmarshal(out, into))
 }
 
-// The action lists Terraform's documentation names; programs compare with them.
+// terraformActions are the action lists in Terraform's documentation. Programs compare with them.
 var terraformActions = []string{"no-op", "create", "read", "update", "delete", "delete create", "create delete", "forget"}
 
 func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
@@ -147,7 +147,7 @@ func TestTerraformsLibraryReadsOurPlans(t *testing.T) {
 	}
 }
 
-// Resources of modules stand in the modules, one in the other.
+// Resources of modules stand in their modules, which are nested.
 func TestTerraformsLibraryReadsModules(t *testing.T) {
 	tree := &plan.Tree{Ensemble: "main", Root: "/", Stack: "s"}
 	for _, addr := range []string{"mutex.a", `module.a["module.x[\"y\"]."].module.b.mutex.deep`, "module.c.mutex.flat"} {

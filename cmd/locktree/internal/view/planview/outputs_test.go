@@ -14,8 +14,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// testdata/outputs.txt is the output of Terraform 1.11.4 for the values of outputs.json: plans that create, change and
-// delete them, and the end of an apply. Outputs stood on one line each, and a changed map as both maps in full.
+// testdata/outputs.txt is the output of Terraform 1.11.4 for the values of outputs.json: plans that create, change and delete them, and the
+// end of an apply. Outputs stood on one line each, and a changed map was shown as both maps in full.
 func TestOutputsAreLaidOutAsTerraformDoes(t *testing.T) {
 	data, err := os.ReadFile("testdata/outputs.json")
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestLongListsAreCompared(t *testing.T) {
 	require.Contains(t, out.String(), `      + "/b/0",`)
 }
 
-// Two passwords of one user, as while one is rotated: the entries read the same, and what comes and goes is shown.
+// While a password is rotated, a user has two entries that read the same. The plan shows which of them comes or goes.
 func TestDigestsOfOneUserAreToldApart(t *testing.T) {
 	of := func(hash string) kind.ACL { return kind.ACL{Scheme: "digest", ID: "ops:" + hash, Perms: kind.PermAll} }
 	ci := kind.ACL{Scheme: "digest", ID: "ci:1", Perms: kind.PermRead}
