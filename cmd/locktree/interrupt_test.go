@@ -27,7 +27,7 @@ import (
 
 const promptly = 2 * time.Second
 
-// onItsOwn is the program on a configuration in a directory of its own.
+// onItsOwn starts the program in a directory of its own, with text as its configuration.
 func onItsOwn(t *testing.T, text string, args ...string) (cmd *exec.Cmd, stdin io.Writer, stderr *paper) {
 	return onItsOwnTo(t, io.Discard, text, args...)
 }
@@ -48,7 +48,7 @@ func onItsOwnTo(t *testing.T, stdout io.Writer, text string, args ...string) (cm
 	return cmd, in, stderr
 }
 
-// endsWith waits for the program. One that hangs is killed, which is another code.
+// endsWith waits for the program. A program that hangs is killed, which gives another code.
 func endsWith(t *testing.T, cmd *exec.Cmd, code int, stderr *paper) {
 	t.Helper()
 	_ = cmd.Wait()
@@ -56,7 +56,7 @@ func endsWith(t *testing.T, cmd *exec.Cmd, code int, stderr *paper) {
 	require.NotContains(t, stderr.String(), "data loss")
 }
 
-// Out of stack and out of memory were the exit code of "there are changes". SIGQUIT ends a Go program as they do.
+// A crash for lack of stack or memory had the exit code of "there are changes". SIGQUIT ends a Go program in the same way.
 func TestACrashDoesNotSayThatThereAreChanges(t *testing.T) {
 	cmd, stdin, stderr := onItsOwn(t, "", "validate", "-var-file=-")
 	_, err := stdin.Write(make([]byte, 1<<19))
@@ -67,7 +67,7 @@ func TestACrashDoesNotSayThatThereAreChanges(t *testing.T) {
 	require.Equal(t, syscall.SIGABRT, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
 }
 
-// applied is a server, and the configuration of what is in it.
+// applied is a server, and the configuration that was applied to it.
 func applied(t *testing.T) (server *zktest.Server, text string) {
 	server = zktest.Start(t)
 	text = "locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"" + server.Addr() + "\"]\n}\noutput \"o\" {\n  value = 1\n}\n"
@@ -76,7 +76,7 @@ func applied(t *testing.T) (server *zktest.Server, text string) {
 	return server, text
 }
 
-// "timeout 10 locktree validate" hung: who reads a configuration cannot be told to stop.
+// "timeout 10 locktree validate" hung: a command that reads a configuration cannot be told to stop.
 func TestOneSignalEndsACommandThatDoesNotListen(t *testing.T) {
 	caught := make(chan os.Signal, 1)
 	ossignal.Notify(caught, syscall.SIGHUP) // under nohup the commands would ignore it, too
@@ -134,7 +134,7 @@ func TestAClosedPipeLeavesNoApplyLock(t *testing.T) {
 	}
 }
 
-// Nothing can end the evaluation of an expression from within: it is left behind, and the program ends without it.
+// The evaluation of an expression cannot be ended from within. It is left behind, and the program ends without it.
 func TestOneSignalEndsAnEvaluationWithoutEnd(t *testing.T) {
 	const text = "locktree {\n  stack = \"s\"\n}\nlocals {\n  r = range(1000)\n  a = %s\n}\n"
 	for name, expr := range map[string]string{
@@ -150,12 +150,12 @@ func TestOneSignalEndsAnEvaluationWithoutEnd(t *testing.T) {
 	}
 }
 
-// computes waits until a process has had the processor for half a second, which nothing but an evaluation needs.
+// computes waits until a process has had the processor for half a second. Only an evaluation needs that long.
 func computes(t *testing.T, pid int) {
 	for {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		require.NoError(t, err, "the program ended")
-		_, behind, _ := strings.Cut(string(stat), ") ") // its name, which may hold spaces
+		_, behind, _ := strings.Cut(string(stat), ") ") // behind its name, which may hold spaces
 		var user, system int
 		_, err = fmt.Sscan(strings.Join(strings.Fields(behind)[11:13], " "), &user, &system)
 		require.NoError(t, err)
@@ -166,7 +166,7 @@ func computes(t *testing.T, pid int) {
 	}
 }
 
-// To open one waits for somebody who writes.
+// Opening a FIFO waits for a writer.
 func TestAFIFOIsRefusedBeforeItIsOpened(t *testing.T) {
 	text := "locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"127.0.0.1:1\"]\n}\n"
 	for _, c := range [][]string{{text + "output \"o\" {\n  value = file(\"fifo\")\n}\n", "validate"}, {text, "validate", "-var-file=fifo"},
@@ -177,7 +177,7 @@ func TestAFIFOIsRefusedBeforeItIsOpened(t *testing.T) {
 	}
 }
 
-// Servers that fall silent are waited for, and even to give up on them takes seconds; an interrupt ends that, wherever it was.
+// A command waits for servers that fall silent, and even giving up on them takes seconds. An interrupt ends that at any point.
 func TestAnInterruptEndsTheWaitForSilentServers(t *testing.T) {
 	for _, command := range []string{"plan", "apply -auto-approve", "status", "status /t", "doctor", "status -watch", "show", "output"} {
 		for round := 0; round < 12; round += effort.Of(1, 4) { // trips to the servers before they fall silent
@@ -192,7 +192,7 @@ func TestAnInterruptEndsTheWaitForSilentServers(t *testing.T) {
 					time.Sleep(4*time.Second - time.Since(began))
 					interrupt()
 				}()
-				defer time.Sleep(2 * time.Minute) // what was left behind ends, too: there is no program that ends with it
+				defer time.Sleep(2 * time.Minute) // work that was left behind ends, too: no program ends with it here
 				b.runUnder(ctx, -1, strings.Fields(command)...)
 				require.LessOrEqual(t, time.Since(began), 4*time.Second+promptly, "%s, whose servers fell silent after %d round trips", command, round)
 			}, zktest.WithLatency(50*time.Millisecond))
@@ -200,7 +200,7 @@ func TestAnInterruptEndsTheWaitForSilentServers(t *testing.T) {
 	}
 }
 
-// interruptedAt interrupts an apply when its transaction about a path arrives, which goes on some time later.
+// interruptedAt interrupts an apply when its transaction about a path arrives, and lets the transaction go on later.
 func (b *bench) interruptedAt(path string, later time.Duration, code int) (stderr string) {
 	held := b.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" && slices.Contains(r.Paths, path) }), zktest.Hold)
 	ctx, interrupt := context.WithCancel(b.t.Context())
@@ -214,7 +214,7 @@ func (b *bench) interruptedAt(path string, later time.Duration, code int) (stder
 	return stderr
 }
 
-// What was sent is seen through, however long that takes, and then the command ends.
+// The command waits for the outcome of a transaction that was sent, however long that takes, and then ends.
 func TestAnInterruptWaitsForTheTransaction(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		began := time.Now()
@@ -250,7 +250,7 @@ mutex "b" {
 }
 `
 
-// Between two ensembles nothing new begins; the command says what is done, and gives its locks back.
+// After an interrupt between two ensembles the second is not begun. The command says what is done, and gives its locks back.
 func TestAnInterruptBetweenEnsemblesSaysWhatIsApplied(t *testing.T) {
 	inFakeTime(t, "", func(t *testing.T, b *bench) {
 		b.write("base.locktree.hcl", twoRoots)
@@ -262,7 +262,7 @@ func TestAnInterruptBetweenEnsemblesSaysWhatIsApplied(t *testing.T) {
 	})
 }
 
-// An interrupt while a command connected was taken for servers that cannot be reached, and init went on to report success.
+// An interrupt while a command connected was reported as unreachable servers, and init went on to report success.
 func TestAnInterruptWhileConnectingIsNoOutage(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.locktree.hcl"), []byte("locktree {\n  stack = \"s\"\n}\nensemble \"m\" {\n  servers = [\"zk:1\"]\n}\n"), 0o600))

@@ -19,8 +19,7 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// The first interrupt asks, the second ends: nobody should have to look for the
-// process and kill it.
+// The first interrupt asks the program to end, and the second ends it. No user must have to look for the process and kill it.
 func TestSecondInterruptExits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -37,7 +36,7 @@ func TestSecondInterruptExits(t *testing.T) {
 		require.ErrorIs(t, ctx.Err(), context.Canceled)
 		require.Equal(t, -1, code)
 		require.Empty(t, text.String())
-		signals <- os.Interrupt // the same one, as timeout(1) sends it
+		signals <- os.Interrupt // the same one again, as timeout(1) sends it
 		synctest.Wait()
 		require.Equal(t, -1, code)
 		time.Sleep(time.Second)
@@ -48,7 +47,7 @@ func TestSecondInterruptExits(t *testing.T) {
 	})
 }
 
-// A thousand changes of one transaction are not a thousand lines every ten seconds.
+// A thousand changes of one transaction do not print a thousand lines every ten seconds.
 func TestStillNamesAFew(t *testing.T) {
 	var out strings.Builder
 	v := view.NewHuman(view.Stream{Writer: &out, Width: 78}, view.Stream{Writer: &out, Width: 78})
@@ -62,8 +61,7 @@ func TestStillNamesAFew(t *testing.T) {
 	require.Contains(t, out.String(), "995 more changes are under way\n")
 }
 
-// The demo is what a newcomer sees first, so it is held to its promises: it does
-// the whole job, its tokens only grow, and it leaves nothing behind.
+// A newcomer sees the demo first, so it must keep its promises: it does the whole job, its tokens only grow, and it leaves nothing behind.
 func TestDemo(t *testing.T) {
 	text := tool(t, exit.OK, ".", []string{"NO_COLOR=1", "TMPDIR=" + t.TempDir()}, "demo")
 	for _, want := range []string{
@@ -94,7 +92,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// An address that serve refuses was called a bug of the demo.
+// The demo reported an address that serve refuses as a bug.
 func TestDemoThatMayNotServeIsNoBug(t *testing.T) {
 	text := tool(t, exit.Failed, ".", []string{"NO_COLOR=1", "TMPDIR=" + t.TempDir()}, "demo", "-serve", "-listen=0.0.0.0:1")
 	require.Contains(t, text, "The page would be open to everybody")

@@ -26,25 +26,23 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// messagePackages are those whose messages a person may read. Packages in one line are read together: what takes a message in one of
-// them is called from the others.
+// messagePackages are the packages whose messages a person may read. Packages in one line are read together: their functions that take
+// messages are called from each other.
 var messagePackages = []string{"*.go internal/*/*.go internal/view/*/*.go", "../../config/*.go ../../config/*/*.go ../../config/internal/*/*.go",
 	"../../plan/*.go ../../plan/*/*.go ../../plan/*/*/*.go", "../../apply/*.go ../../apply/*/*.go ../../apply/internal/*/*.go"}
 
-// messageNames are how the source names what is read first of a message: a
-// parameter, a result, or a field of one of these names holds one, and the text
-// of an error is one where nothing else is known of it.
+// messageNames are the source's names for the first part of a message. A parameter, a result, or a field of such a name holds a message. An
+// error that is only a text is one, too.
 var messageNames = []string{"summary", "why"}
 
-// message is a text of the source. What is put together there is a pattern.
+// message is a text of the source. A text with parts that are filled in there is a pattern.
 type message struct {
 	text string // as in the source, "…" for what is filled in
 	at   string // file:line
 	seen *regexp.Regexp
 }
 
-// TestEveryMessageIsInAScript holds the scripts: whatever the program may say to a
-// person is said in one of them, or stands in unscripted.txt with the reason.
+// Every message of the program to a person is in a script, or stands in unscripted.txt with the reason.
 func TestEveryMessageIsInAScript(t *testing.T) {
 	effort.Daily(t)
 	known := sourceMessages(t)
@@ -65,8 +63,7 @@ func TestEveryMessageIsInAScript(t *testing.T) {
 	require.Empty(t, reasons, "testdata/unscripted.txt has messages nobody gives")
 }
 
-// TestEveryCommandAndFlagIsInAScript: what can be typed was typed once. A flag that
-// several commands have from one place needs one of them.
+// A script runs every command and gives every flag. A flag that several commands have from one place needs one of them.
 func TestEveryCommandAndFlagIsInAScript(t *testing.T) {
 	global := regexp.MustCompile(`(locktree)( -chdir=\S+| -no-color)+`)
 	var lines []string
@@ -95,8 +92,7 @@ func TestEveryCommandAndFlagIsInAScript(t *testing.T) {
 	}
 }
 
-// "check Config.Auth" was in a message of the command, whose users have no such thing. What Dial refuses of its argument may
-// name its fields.
+// A message of the command said "check Config.Auth", which its users do not have. Dial may name the fields of an argument that it refuses.
 func TestMessagesOfTheLibraryNameNoFieldsOfItsConfig(t *testing.T) {
 	for _, name := range sourceFiles(t, "../../recipes/*.go", "../../recipes/[!z]*/*.go", "../../recipes/in*/*/*.go", "../../recipes/in*/*/*/*.go") {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
@@ -144,11 +140,11 @@ func unscripted(t *testing.T) map[string]string {
 	return reasons
 }
 
-// condition is what a line of a script may begin with.
+// condition matches the conditions with which a line of a script may begin.
 var condition = regexp.MustCompile(`^(\[[^]]*\] )+`)
 
-// scriptedText is what scripts expect to be shown: the lines of the commands that
-// look at the output, without the marks of a regular expression, and the files they compare it with.
+// scriptedText is the output that scripts expect: the lines that look at it, without the marks of a regular expression, and the files that
+// it is compared with.
 func scriptedText(t *testing.T) string {
 	var b strings.Builder
 	for _, archive := range archives(t, "script/*.txtar", "script/both/*.txtar", "config/*.txtar") {
@@ -195,7 +191,7 @@ type messagesOf struct {
 	found  map[string]message
 }
 
-// declare notes the functions that take a message, and the names texts have.
+// declare notes the functions that take a message, and the names of texts.
 func (p *messagesOf) declare(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.FuncDecl:
@@ -241,7 +237,7 @@ func (p *messagesOf) collect(n ast.Node) bool {
 		i, ok := p.params[lastName(name)]
 		switch {
 		case name == "errors.New", name == "fmt.Errorf":
-			if p.set.Position(n.Pos()).Filename[0] != '.' { // the program's own: others' are told with what failed
+			if p.set.Position(n.Pos()).Filename[0] != '.' { // only the command's own: errors of other packages are shown with what failed
 				p.add(n.Args[0])
 			}
 		case name == "view.Failf":
@@ -313,7 +309,7 @@ func (p *messagesOf) add(e ast.Expr) {
 	if strings.Trim(text, "… :()") == "" || p.found[text].text != "" {
 		return
 	}
-	// A message that begins with the words of another one is not the other one.
+	// A longer message that begins with these words does not count.
 	pattern := `(?m)(^|\W)` + strings.ReplaceAll(regexp.QuoteMeta(text), "…", ".*")
 	if !strings.HasSuffix(text, "…") {
 		pattern += `($|[^ \w])`
@@ -364,7 +360,7 @@ func TestJSONTopicIsComplete(t *testing.T) {
 	}
 }
 
-// Every variable the program looks at stands in its page, and none besides.
+// Every variable that the program reads stands in its page, and no other does.
 func TestEnvironmentTopicIsComplete(t *testing.T) {
 	source := sourceOf(t, "*.go", "internal/*/*.go", "internal/view/*/*.go", "../../config/*.go", "../../config/*/*.go", "../../config/internal/*/*.go")
 	looked := map[string]bool{}
@@ -378,7 +374,7 @@ func TestEnvironmentTopicIsComplete(t *testing.T) {
 	}
 }
 
-// Every flag and command the guides mention exists, or the guide is wrong.
+// Every flag that the guides mention exists.
 func TestGuidesMentionWhatExists(t *testing.T) {
 	known := map[string]bool{}
 	eachCommand(func(c *cobra.Command) {

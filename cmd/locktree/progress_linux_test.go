@@ -20,7 +20,7 @@ import (
 // aScreen is a terminal, and what a program wrote to it. It is made outside of fake time, which would not pass while it is read.
 type aScreen struct {
 	tty  *os.File
-	text func() string // after which it is closed
+	text func() string // closes the terminal
 }
 
 func newScreen(t *testing.T) aScreen {
@@ -89,7 +89,7 @@ mutex "shard" {
 	})
 }
 
-// A program that reads messages gets them, and a file nothing.
+// A program that reads messages gets the progress, and a file gets none.
 func TestLongWorkWithoutATerminal(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.server.Inject(func(r zktest.Request) bool { return r.Op == "sync" && r.N == 1 }, zktest.Delay(2500*time.Millisecond))

@@ -21,7 +21,7 @@ var promisePackages = map[string]string{
 	"locktree": ".", "view": "internal/view", "apply": "../../apply", "diff": "../../plan/diff", "plan": "../../plan", "saved": "../../plan/saved", "config": "../../config", "recipes": "../../recipes", "session": "../../recipes/internal/session", "inspect": "../../recipes/inspect",
 }
 
-// TestPromisesNameTests holds testdata/promises.md: no promise without a test, and none that does not exist.
+// Each promise in testdata/promises.md names a test, and each named test exists.
 func TestPromisesNameTests(t *testing.T) {
 	page, err := os.ReadFile("../../testdata/promises.md")
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func manyLocks(n int) string {
 	return "namespace \"pay\" {\n  acl = acl.open\n  mutex \"many\" {\n    for_each = toset([" + names.String() + "])\n  }\n}\n"
 }
 
-// Output read the whole tree for one record.
+// The command output read the whole tree for one record.
 func TestOutputReadsTheRecordOnly(t *testing.T) {
 	inFakeTime(t, manyLocks(100)+"output \"where\" {\n  value = 1\n}\n", func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
@@ -79,8 +79,8 @@ func TestNoCommandForcesALockOpen(t *testing.T) {
 	require.Contains(t, names, "bash", "subcommands were looked at too")
 }
 
-// Requests that wait for each other would take hundreds of times the network's
-// latency. The server answers late, so that what waits can be told exactly.
+// Requests one after the other would take hundreds of times the network's latency. The server answers late, so that round trips can be
+// counted exactly.
 func TestEveryPlanReadsManyNodesAtATime(t *testing.T) {
 	t.Parallel()
 	inFakeTime(t, manyLocks(500), func(t *testing.T, b *bench) {

@@ -14,9 +14,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// scriptFaults are what a script can make the in-memory server do. OPERATION is
-// "multi", "getData", ..., with "@2" behind it for the second one from now on, or
-// "*" for each; a PATH picks those that name it.
+// scriptFaults are the verbs by which a script controls the in-memory server. OPERATION is "multi", "getData", ..., with "@2" behind it for
+// the second one from now on, or "*" for each. PATH selects the requests that name it.
 var scriptFaults = map[string]func(*testscript.TestScript, bool, []string){
 	// fault OPERATION KIND [PATH] fails the next such request.
 	"fault": func(ts *testscript.TestScript, _ bool, args []string) {
@@ -37,8 +36,7 @@ var scriptFaults = map[string]func(*testscript.TestScript, bool, []string){
 		h.faults = nil
 	},
 
-	// meanwhile OPERATION PATH VERB ... lets somebody else do what "zk VERB ..." does
-	// at the moment the next such request arrives, before it is executed.
+	// meanwhile OPERATION PATH VERB ... runs "zk VERB ..." when the next such request arrives, before it is executed.
 	"meanwhile": func(ts *testscript.TestScript, _ bool, args []string) {
 		server, h := scriptServer(ts), ts.Value(handKey{}).(*hand)
 		match, each := picked(ts, args[0], args[1]), strings.HasSuffix(args[0], "*")
@@ -56,16 +54,15 @@ var scriptFaults = map[string]func(*testscript.TestScript, bool, []string){
 					held.Release()
 					return
 				}
-				next := hold() // before this one goes on, or what follows it would get through
+				next := hold() // before this one goes on, or the next request would get through
 				held.Release()
 				held = next
 			}
 		}()
 	},
 
-	// lost OPERATION PATH VERB ... executes the next such request, ends the connection
-	// instead of answering, and lets somebody do what "zk VERB ..." does before the
-	// client, which is back, sees what is there now.
+	// lost OPERATION PATH VERB ... executes the next such request, and ends the connection instead of answering. It runs "zk VERB ..."
+	// before the client, which is back, sees what is there now.
 	"lost": func(ts *testscript.TestScript, _ bool, args []string) {
 		server, h := scriptServer(ts), ts.Value(handKey{}).(*hand)
 		match, gone := picked(ts, args[0], args[1]), false
@@ -100,7 +97,7 @@ var scriptFaults = map[string]func(*testscript.TestScript, bool, []string){
 	// mute makes the server accept connections and answer nothing.
 	"mute": func(ts *testscript.TestScript, _ bool, _ []string) { scriptServer(ts).Freeze() },
 
-	// server OPTION... puts another one in the place of the script's server.
+	// server OPTION... replaces the script's server by one with these options.
 	"server": func(ts *testscript.TestScript, _ bool, args []string) {
 		opts := []zktest.Option{zktest.WithSuperDigest(superDigest)}
 		for _, arg := range args {
@@ -129,8 +126,8 @@ var scriptFaults = map[string]func(*testscript.TestScript, bool, []string){
 		ts.Setenv("LOCKTREE_VAR_zk", server.Addr())
 	},
 
-	// repeat FILE NUMBER TEXT adds a text to a file, many times over: "#" in it is how
-	// often it was added before, "|" the end of a line. "#" in the name makes files.
+	// repeat FILE NUMBER TEXT adds a text to a file that many times. In the text, "#" is the number of earlier times and "|" the end of a
+	// line. "#" in the name makes a file for each.
 	"repeat": func(ts *testscript.TestScript, _ bool, args []string) {
 		n, err := strconv.Atoi(args[1])
 		ts.Check(err)
@@ -181,8 +178,7 @@ func picked(ts *testscript.TestScript, operation, path string) func(zktest.Reque
 	}
 }
 
-// meddle does what "zk VERB ..." does. What went wrong is told to the script by the
-// next such command of its own.
+// meddle runs "zk VERB ...". The script's next zk command reports its errors.
 func (h *hand) meddle(args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

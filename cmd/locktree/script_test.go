@@ -24,9 +24,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"locktree": main})
 }
 
-// superDigest is super:super, an identity that may do everything on the servers
-// of these tests: the scripts' own hand has to see nodes that are closed to
-// everybody else.
+// superDigest is super:super, an identity that may do everything on the servers of these tests. The scripts' own hand needs it to see nodes
+// that are closed to all others.
 const superDigest = "super:gG7s8t3oDEtIqF6DM9LlI/R+9Ss="
 
 // The scripts on the in-memory server, a fresh one for each. Those below "both"
@@ -43,8 +42,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// The same scripts on Apache ZooKeeper, each in its
-// own root. Where ZooKeeper is not installed this fails and says how to get it.
+// The same scripts on Apache ZooKeeper, each in its own root. If ZooKeeper is not installed, this fails and says how to get it.
 func TestScriptOnApacheZooKeeper(t *testing.T) {
 	effort.Daily(t)
 	t.Parallel()
@@ -105,10 +103,10 @@ func params(dir string, start func(*testscript.Env) string) testscript.Params {
 			if err := os.WriteFile(filepath.Join(env.WorkDir, "base.locktree.hcl"), []byte(base), 0o644); err != nil {
 				return err
 			}
-			// Under the race detector a program sleeps for a second before it exits, so that others
-			// may still be caught racing; hundreds of commands of a few milliseconds need not.
+			// Under the race detector a program sleeps for a second before it exits, to catch late races. Hundreds of commands of a few
+			// milliseconds need not.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
-			// A command outlives a machine that stops for half a session: as long as the servers grant.
+			// The servers grant no longer session: with it, a command outlives a machine that stops for half of it.
 			env.Setenv("ZOOKEEPER_SESSION", "40")
 			env.Setenv("DOWN", nobody)
 			env.Setenv("HTTP", webServer(env))
@@ -130,12 +128,11 @@ func allVerbs() map[string]func(*testscript.TestScript, bool, []string) {
 	return all
 }
 
-// nobody is an address nobody listens on. A port that was free a moment ago may be somebody's by now; this one is given
-// to nobody who asks for any.
+// nobody is an address without a listener. A port that was free a moment ago may be in use by now. The system gives this one to no program
+// that asks for any port.
 const nobody = "127.0.0.1:1"
 
-// webServer is what stands behind a wrong port number more often than ZooKeeper:
-// it answers whatever it reads with an HTTP error.
+// webServer is a server that a wrong port number often leads to: it answers whatever it reads with an HTTP error.
 func webServer(env *testscript.Env) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

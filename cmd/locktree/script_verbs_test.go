@@ -25,7 +25,7 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// scriptCommands are the verbs of the scripts beside those testscript has.
+// scriptCommands are the verbs of the scripts in addition to those of testscript.
 var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"zk": zkCommand,
 
@@ -38,9 +38,8 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 		}
 	},
 
-	// until PATTERN NUMBER COMMAND... is code, again for as long as the output does not
-	// match: for what a program looks for within a time of its own, which on a machine
-	// that stops meanwhile is over before it has looked.
+	// until PATTERN NUMBER COMMAND... repeats code until the output matches, at most five times. It is for a command that looks for
+	// something within a time of its own. If the machine stops meanwhile, that time is over before the command has looked.
 	"until": func(ts *testscript.TestScript, _ bool, args []string) {
 		pattern, err := regexp.Compile("(?m)" + args[0])
 		ts.Check(err)
@@ -57,8 +56,8 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 		ts.Fatalf("%s: five times the output does not match %s", strings.Join(args[2:], " "), args[0])
 	},
 
-	// counts plan|apply|destroy [import=N] [add=N] [change=N] [destroy=N] [forget=N] checks the sentence with which the last
-	// command ends, in text or in JSON. Its words are those of view, whose tests have them, so a script does not repeat them.
+	// counts plan|apply|destroy [import=N] [add=N] [change=N] [destroy=N] [forget=N] checks the last sentence of the last command, in text
+	// or in JSON. The words come from view and are tested there, so a script does not repeat them.
 	"counts": func(ts *testscript.TestScript, _ bool, args []string) {
 		var c plan.Counts
 		for _, arg := range args[1:] {
@@ -91,8 +90,8 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 		}
 	},
 
-	// hush SECRET COMMAND... runs a command, whatever its exit code among those it
-	// has, whose output must contain neither the secret nor a digest made with it.
+	// hush SECRET COMMAND... runs a command, with any exit code of the program. Its output must contain neither the secret, its base64 form
+	// nor a digest made with it.
 	"hush": func(ts *testscript.TestScript, _ bool, args []string) {
 		code := exitCode(ts, args[1:])
 		out := ts.ReadFile("stdout") + ts.ReadFile("stderr")
@@ -120,9 +119,8 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.ReplaceAll(text, args[1], args[2])), 0o600))
 	},
 
-	// json checks that the last standard output is one JSON document; json lines,
-	// that each of its lines is one, of the type that follows where there is one. What
-	// a slow machine makes an apply say of its progress does not count.
+	// json checks that the last standard output is one JSON document. json lines checks that each of its lines is one, and that they are of
+	// the types that follow, if any. Messages about the progress on a slow machine do not count.
 	"json": func(ts *testscript.TestScript, _ bool, args []string) {
 		text := strings.TrimSpace(ts.ReadFile("stdout"))
 		documents := []string{text}
@@ -151,8 +149,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 		ts.Check(os.WriteFile(ts.MkAbs(args[0]), fmt.Appendf([]byte(text), "\n%x\n", sha256.Sum256([]byte(text))), 0o600))
 	},
 
-	// await PATH NUMBER waits until a node has that many children: how a script
-	// knows that a command it started in the background got that far.
+	// await PATH NUMBER waits until a node has that many children. So a script knows how far a command in the background has got.
 	"await": func(ts *testscript.TestScript, _ bool, args []string) {
 		h := ts.Value(handKey{}).(*hand)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

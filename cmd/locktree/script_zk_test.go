@@ -20,8 +20,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// hand is somebody beside locktree who reads and changes the tree, and programs
-// that hold locks.
+// hand reads and changes the tree beside locktree, and has programs that hold locks.
 type hand struct {
 	addr   string
 	client *recipes.Client
@@ -30,7 +29,7 @@ type hand struct {
 	holders  []*program
 	programs map[string]*program
 	faults   []*zktest.Injection
-	trouble  error // of what was done at a moment of the server's
+	trouble  error // errors of meddle
 
 	over chan struct{} // closed with the script
 }
@@ -45,8 +44,8 @@ type program struct {
 
 type handKey struct{}
 
-// patience is how long a verb of a script may take. Only one that hangs takes that long; a session that was not closed
-// in time is over before.
+// patience is how long a verb of a script may take. Only one that hangs takes that long; a session that was not closed in time expires
+// before.
 const patience = 5 * time.Minute
 
 func newHand(addr string) (*hand, error) {
@@ -80,7 +79,7 @@ func (h *hand) close() {
 	_ = h.client.Close()
 }
 
-// releaseAll ends all programs. When it returns, nothing of them is in a queue.
+// releaseAll ends all programs. When it returns, they have no node in a queue.
 func (h *hand) releaseAll(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +88,7 @@ func (h *hand) releaseAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if p.cut.Swap(false) { // without a connection, its session would end when it expires
+		if p.cut.Swap(false) { // without a connection, its session would end only when it expires
 			if _, err := s.Exists(ctx, "/"); err != nil {
 				return err
 			}
@@ -108,7 +107,7 @@ func (h *hand) releaseAll(ctx context.Context) error {
 	return nil
 }
 
-// awaitNothingOf waits until no node below path is the session's.
+// awaitNothingOf waits until the session owns no node at or below path.
 func (h *hand) awaitNothingOf(ctx context.Context, session int64, path string) error {
 	s, err := h.client.Session(ctx)
 	if err != nil {
@@ -142,9 +141,9 @@ func (h *hand) awaitNothingOf(ctx context.Context, session int64, path string) e
 //	zk create PATH DATA    zk set PATH DATA    zk delete PATH
 //	zk twice PATH DATA     sets it two times
 //	zk setfile PATH FILE   zk get PATH         zk dump PATH (both to stdout)
-//	zk closed PATH         an existing node becomes admin's alone
-//	zk grant PATH PERMS    everybody has these rights on it, and nobody else any
-//	zk empty PATH          what is in a node is deleted
+//	zk closed PATH         an existing node becomes super's alone
+//	zk grant PATH PERMS    everyone has these rights on it, and no other entry stays
+//	zk empty PATH          the children of a node are deleted
 //	zk session PATH        a node that belongs to a session
 //	zk hold ID PATH        a program called ID takes the lock
 //	zk wait ID PATH        a program called ID queues behind it
@@ -243,8 +242,7 @@ func createAll(ctx context.Context, s *direct.Session, path, data string) error 
 	return err
 }
 
-// dump writes a node and what is below it, one a line: what has to be equal
-// before and after a command that must not write.
+// dump writes a node and all nodes below it, one a line. A command that must not write leaves it equal.
 func dump(ctx context.Context, s *direct.Session, b *strings.Builder, path string) error {
 	return walk(ctx, s, path, func(path string, data []byte, stat *zk.Stat, acl []zk.ACL) {
 		if !strings.HasPrefix(path, "/zookeeper") { // which is ZooKeeper's own

@@ -69,7 +69,7 @@ func (h *heldUp) Write(b []byte) (int, error) {
 	return h.Builder.Write(b)
 }
 
-// The answer to an interrupt is written beside the command. A command that ended at once took the answer along.
+// The answer to an interrupt is written beside the command. A command that ended at once lost the answer.
 func TestInterruptIsAnsweredBeforeTheCommandEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())

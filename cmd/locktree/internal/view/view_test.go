@@ -72,7 +72,7 @@ func TestVersion(t *testing.T) {
 	require.JSONEq(t, `{"locktree_version":"1.2.3","platform":"linux_amd64","revision":"","modified":false,"payload_format":1}`, out.String())
 }
 
-// The line is removed before the next output, and never wraps.
+// The line of progress is removed before the next output, and never wraps.
 func TestTheLineOfProgressIsRemoved(t *testing.T) {
 	var screen strings.Builder
 	to := view.Stream{Writer: &screen, Terminal: true, Width: 60}
@@ -94,7 +94,7 @@ func TestTheLineOfProgressIsRemoved(t *testing.T) {
 	require.Empty(t, pipe.String())
 }
 
-// A name that was mistyped fifty times was fifty errors of the same words.
+// A name that was mistyped fifty times gave fifty errors of the same words.
 func TestDiagnosticsOfTheSameWordsAreFolded(t *testing.T) {
 	file := &hcl.File{Bytes: []byte(strings.Repeat("acl = acl.opn\n", 50))}
 	var diags hcl.Diagnostics
@@ -114,7 +114,7 @@ func TestDiagnosticsOfTheSameWordsAreFolded(t *testing.T) {
 	require.NotContains(t, err.String(), "more like this")
 }
 
-// An error on a line of two megabytes showed the line, and one about a value of that length the value.
+// An error on a line of two megabytes showed the line, and one about a value of that length showed the value.
 func TestDiagnosticsOfLongLinesNameThePlace(t *testing.T) {
 	long := strings.Repeat("é", 1<<20)
 	for _, src := range []string{
@@ -142,7 +142,7 @@ func TestDiagnosticsOfLongLinesNameThePlace(t *testing.T) {
 	}
 }
 
-// A configuration under review wrote to the terminal of who validated it: its lines were quoted as they are.
+// A configuration under review wrote to the terminal of the person who validated it: its lines were quoted unescaped.
 func TestQuotedSourceIsInert(t *testing.T) {
 	src := "é = \"\x1b]0;owned\a\x00\u202e\x9b\u009b\" + acl.nope\r\n"
 	at := hcl.Range{Filename: "a.locktree.hcl", Start: hcl.Pos{Line: 1, Byte: strings.Index(src, "acl")}, End: hcl.Pos{Line: 1, Byte: strings.Index(src, "\r")}}
@@ -212,7 +212,7 @@ func TestExplain(t *testing.T) {
 		&failure.InUseError{Addr: "mutex.a", Path: "/a", Action: plan.Replace, Usage: busy},
 		&view.Denied{Err: refused, Who: []string{"world:anyone", "digest:admin"}},
 		&view.Denied{Err: errors.New("zk: not authenticated"), Who: []string{"world:anyone"}},
-		// Both said that we are digest:x, and what a wrong password means.
+		// Both parts said that we are digest:x, and what a wrong password means.
 		&view.Denied{Err: &direct.OpError{Op: "Get", Path: "/n/a", Err: errors.New("permission denied: needs READ on /n/a; connected as digest:x"),
 			Hint: "ask for that right, or check the credentials: ZooKeeper accepts a wrong digest password, and then grants nothing to it"}, Who: []string{"digest:x"}},
 		&failure.MovedError{Path: "/l/.locktree/stacks/p", Tries: 5},
@@ -237,7 +237,7 @@ func TestExplain(t *testing.T) {
 	golden(t, "errors.txt", b.String())
 }
 
-// The lists were "only partly set", 3 of 3 of them, and a plan was to show the rest.
+// The error said that 3 of 3 lists were "only partly set", and that a plan shows the rest.
 func TestAccessListsThatAreAllSetAreNotSaidToBeSetInPart(t *testing.T) {
 	x := view.Explained(&failure.ACLPhaseError{ApplyID: "7f3a", Done: 3, Total: 3, Err: errors.New("recipes: connection lost")})
 	require.NotContains(t, x.String(), "Not all")
@@ -245,7 +245,7 @@ func TestAccessListsThatAreAllSetAreNotSaidToBeSetInPart(t *testing.T) {
 	require.Contains(t, x.Detail, "all 3 access lists")
 }
 
-// An error named them as "digest:x and digest:y", and the command, which looked for "digest:x, digest:y" in it, named them again.
+// An error named our identities as "digest:x and digest:y". The command looked for "digest:x, digest:y" in it, and so named them again.
 func TestWhoWeAreIsSaidOnce(t *testing.T) {
 	who := []string{"digest:x", "digest:y"}
 	for _, err := range []error{
@@ -258,7 +258,7 @@ func TestWhoWeAreIsSaidOnce(t *testing.T) {
 	}
 }
 
-// "kind: " was taken out of the middle of a sentence: "lock is of another /t/ledger".
+// "kind: " was removed from the middle of a sentence: "lock is of another /t/ledger".
 func TestOnlyWhatAnErrorBeginsWithIsItsPackage(t *testing.T) {
 	for text, want := range map[string]string{
 		"recipes: lock is of another kind: /t/ledger is a semaphore": "lock is of another kind: /t/ledger is a semaphore",
