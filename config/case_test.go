@@ -188,10 +188,9 @@ func mustLoad(t testing.TB, src string) *config.Config {
 	return c
 }
 
-// TestMistakes shows the mistakes that people make, in testdata/mistakes.txtar, and
-// compares what is said with what stands there. A name is a mistake; behind it, with
-// "shown" in front, stands what is said. Beside it stands the file that every
-// configuration needs, and a module m.
+// TestMistakes loads the common mistakes in testdata/mistakes.txtar and compares the diagnostics with those recorded there. Each file is a
+// mistake, and the file of that name with "shown" in front has its diagnostics. Each is loaded with the file that every configuration
+// needs, and with a module m.
 func TestMistakes(t *testing.T) {
 	const name, shown = "../testdata/mistakes.txtar", "shown: "
 	archive, err := txtar.ParseFile(name)

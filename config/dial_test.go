@@ -20,8 +20,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// The package's example dialled with servers, timeouts and identities, and left the encryption out: passwords went over the
-// network in clear.
+// The package's example dialled with servers, timeouts and identities, but without the encryption: passwords went over the network in
+// clear.
 func TestDialTakesAllThatTheEnsembleBlockSays(t *testing.T) {
 	web := httptest.NewTLSServer(http.NotFoundHandler())
 	defer web.Close()
@@ -53,7 +53,7 @@ func TestDialTakesAllThatTheEnsembleBlockSays(t *testing.T) {
 	require.Equal(t, filepath.Join(dir, "a.locktree.hcl"), wrong.Subject.Filename)
 }
 
-// A device was read without an end.
+// A device was read without end.
 func TestAFileOfSecretsIsARegularFile(t *testing.T) {
 	for _, tls := range []config.TLS{{CAFile: "/dev/zero"}, {CertFile: "/dev/zero", KeyFile: "/dev/null"}} {
 		_, err := (&config.Ensemble{Servers: []string{"zk:1"}, TLS: &tls}).ClientConfig(recipes.Config{})
@@ -66,7 +66,7 @@ func TestAFileOfSecretsIsARegularFile(t *testing.T) {
 	require.Contains(t, summaries(diags), "/dev/zero: not a regular file")
 }
 
-// What the block leaves open is the program's to say, and nothing else is.
+// The program sets only what the block leaves open.
 func TestAClientIsConfiguredByTheEnsembleFirst(t *testing.T) {
 	with := recipes.Config{Servers: []string{"other:1"}, SessionTimeout: time.Minute, Auth: []recipes.Auth{{Scheme: "digest", Credentials: "a:b"}}, TLS: &tls.Config{}, ReadOnly: true}
 	cfg, err := (&config.Ensemble{}).ClientConfig(with)
@@ -89,7 +89,7 @@ func TestAClientIsConfiguredByTheEnsembleFirst(t *testing.T) {
 	require.ErrorContains(t, err, "ZOOKEEPER_SERVERS")
 }
 
-// Which ensemble it is, and what leads to it.
+// An ensemble block can say the id, the auth_name and the DNS name of its ensemble.
 func TestAnEnsembleSaysWhichItIs(t *testing.T) {
 	load := func(args string) (*config.Ensemble, hcl.Diagnostics) {
 		dir := t.TempDir()

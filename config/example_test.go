@@ -24,7 +24,7 @@ func loadExample(t *testing.T, name string) (string, *config.Config) {
 	return dir, c
 }
 
-// The example the language was designed on, whole.
+// This is the whole example on which the language was designed.
 func TestTheExampleOfTheDesignLoadsFromADirectory(t *testing.T) {
 	dir, c := loadExample(t, "payments")
 	require.Equal(t, "payments-prod", c.Stack)
@@ -136,7 +136,7 @@ principal "ops" {
 	require.Equal(t, want, load(strings.Replace(blocks[0][1], first, first+"    audit = \"audit-programs\"\n", 1)))
 }
 
-// The tree of an ensemble says all that is declared on it: the nodes, and in its Intent the rest.
+// The tree of an ensemble has all that is declared on it: the nodes, and the rest in its Intent.
 func ExampleLoad() {
 	cfg, diags := config.Load("../testdata/config/payments", config.Options{
 		Inputs: []config.Input{{Var: "admin_password=correct horse"}},

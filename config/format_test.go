@@ -51,8 +51,7 @@ func TestFormatLeavesWhatItCannotReadAlone(t *testing.T) {
 	require.Equal(t, `{ "a":1 }`, string(out))
 }
 
-// What was formatted once is not changed by formatting it again, and means the
-// same.
+// Formatting keeps the meaning, and formatting once more changes nothing.
 func TestFormatIsIdempotentAndKeepsTheMeaning(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		src := preamble + drawTree(t)
@@ -69,8 +68,8 @@ func TestFormatIsIdempotentAndKeepsTheMeaning(t *testing.T) {
 	})
 }
 
-// drawExpression draws an expression as it may stand between brackets, where lines
-// end anywhere, with comments and heredocs. Each 1 of a form becomes another one.
+// drawExpression draws an expression as it may stand between brackets, where lines end anywhere, with comments and heredocs. Each 1 of a
+// form becomes another expression.
 func drawExpression(t *rapid.T, depth int) string {
 	space := func() string {
 		return rapid.SampledFrom([]string{"", " ", "\n", " # c\n", "/* d */", "\n\n"}).Draw(t, "space")
@@ -111,9 +110,8 @@ func TestFormatKeepsTheMeaningOfAnyExpression(t *testing.T) {
 	})
 }
 
-// FuzzFormatKeepsTheMeaning: the syntax tree stays the same but for parentheses and
-// the quotes around an interpolation, all comments stay, and formatting once more
-// changes nothing.
+// FuzzFormatKeepsTheMeaning checks that the syntax tree stays the same except for parentheses and the quotes around an interpolation, that
+// all comments stay, and that formatting once more changes nothing.
 func FuzzFormatKeepsTheMeaning(f *testing.F) {
 	cases, err := filepath.Glob("../testdata/config/*.txtar")
 	require.NoError(f, err)

@@ -47,7 +47,7 @@ var functionCases = map[string][]struct{ expr, want string }{
 	"endswith":     {{`endswith("abc", "bc")`, `true`}, {`endswith("abc", "b")`, `false`}},
 	"startswith":   {{`startswith("abc", "ab")`, `true`}, {`startswith("abc", "b")`, `false`}},
 	"tostring": {{`issensitive(tostring(sensitive(2)))`, `true`},
-		// as everywhere else where a number becomes text
+		// as wherever a number becomes text
 		{`[for n in [12 * 1000, -7, 0, -0, 1 / 4, 9007199254740992, 9007199254740993, 1e30] : n if "=${tostring(n)}" != "=${n}"]`, `[]`}},
 	"znodepath":    {{`znodepath("/a/", "b/c")`, `"/a/b/c"`}, {`znodepath()`, `"/"`}},
 	"nonsensitive": {{`nonsensitive(env("PASSWORD"))`, `"correct horse"`}},
@@ -84,7 +84,7 @@ func TestEveryFunctionIsTested(t *testing.T) {
 	}
 }
 
-// Of several names hcl suggested another one each time, however unlike it was.
+// hcl suggested another name each time, however unlike it was.
 func TestSuggestionForAnUnknownFunctionIsAlwaysTheSame(t *testing.T) {
 	for range 20 {
 		_, diags := loadText(preamble+"locals {\n  a = foo(1)\n  b = max1(1)\n}\n", config.Options{Environ: testEnviron})
@@ -124,9 +124,9 @@ func TestFunctionErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestLanguageIsTerraforms compares what expressions and variables are worth here with what Terraform made of them,
-// which testdata/terraform/record.sh has recorded. What has another value here, and is to keep it, must be listed in
-// "help from-terraform", with that value, and nothing else may be. Functions that only one of the two has are listed, too.
+// TestLanguageIsTerraforms compares the values of expressions and variables with those of Terraform, which testdata/terraform/record.sh has
+// recorded. "help from-terraform" must list exactly the values that are to stay different, as they are here. It lists the functions that
+// only one of the two has, too.
 func TestLanguageIsTerraforms(t *testing.T) {
 	topic, err := os.ReadFile("../cmd/locktree/internal/help/topics/from-terraform.txt")
 	require.NoError(t, err)
@@ -141,7 +141,7 @@ func TestLanguageIsTerraforms(t *testing.T) {
 			continue
 		}
 		if strings.HasPrefix(theirs, "error") {
-			theirs = "error" // in other words
+			theirs = "error" // the words may differ
 		}
 		ours := ""
 		if strings.HasPrefix(given, "variable | ") {
@@ -157,7 +157,7 @@ func TestLanguageIsTerraforms(t *testing.T) {
 	require.Equal(t, strings.Join(different, "\n"), strings.TrimRight(list, "\n"))
 }
 
-// recordedByTerraform is what stands behind each expression, and behind "functions".
+// recordedByTerraform has the recorded text for each expression, and for "functions".
 func recordedByTerraform(t testing.TB) map[string]string {
 	text, err := os.ReadFile("../testdata/terraform/language.txt")
 	require.NoError(t, err)
@@ -171,8 +171,7 @@ func recordedByTerraform(t testing.TB) map[string]string {
 	return recorded
 }
 
-// functionsAreListed holds the two lists of functions in the topic: those that only Terraform has, and those that it
-// does not have.
+// functionsAreListed checks the topic's two lists of functions: those that only Terraform has, and those that it does not have.
 func functionsAreListed(t *testing.T, topic string, theirs []string) {
 	ours, but := config.Functions(), func(all, some []string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(f string) bool { return slices.Contains(some, f) })
@@ -205,7 +204,7 @@ func expressionsIn(t *testing.T, root, child string, opts ...func(*config.Option
 	return c
 }
 
-// variableHere is variable of record.go.
+// variableHere does what variable of record.go does.
 func variableHere(t *testing.T, line string) string {
 	part := strings.Split(line, " | ")
 	declaration, value := "variable \"x\" {\n"+strings.ReplaceAll(part[1], "; ", "\n")+"\n}\n", part[3]
@@ -229,7 +228,7 @@ func variableHere(t *testing.T, line string) string {
 	return worth(c, expression)
 }
 
-// worth is result of record.go.
+// worth does what result of record.go does.
 func worth(c *config.Expressions, expression string) string {
 	v, ok := c.Value(expression)
 	if !ok {

@@ -17,8 +17,8 @@ import (
 	"github.com/locktree/locktree/config"
 )
 
-// FuzzLoad: no input makes Load or the writer of its diagnostics panic; an error
-// has a place and a reason; without one every node can be encoded.
+// FuzzLoad checks that no input makes Load or the writer of its diagnostics panic. An error has a place and a reason; without an error
+// every node can be encoded.
 func FuzzLoad(f *testing.F) {
 	cases, err := filepath.Glob("../testdata/config/*.txtar")
 	require.NoError(f, err)
@@ -51,7 +51,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add([]byte(`{"locktree": {"stack": "s"}, "output": {"o": {"value": [{"${1 + 1}": `+string(text)+`}]}}}`), true)
 	}
 	f.Fuzz(func(t *testing.T, src []byte, inJSON bool) {
-		if len(src) > 8<<10 || multiplies(src) { // shapes are looked for, not sizes
+		if len(src) > 8<<10 || multiplies(src) { // the fuzzer looks for shapes, not sizes
 			return
 		}
 		name := "x.locktree.hcl"
@@ -90,8 +90,8 @@ var (
 	digits = regexp.MustCompile(`[0-9]{3}|[eE][-+]?[0-9]{2}`)
 )
 
-// multiplies reports whether a configuration may take minutes because it says so: a few loops over a few elements are
-// let through, and everything without loops.
+// multiplies reports whether a configuration may itself ask for minutes of work. A few loops over a few elements pass, and everything
+// without loops.
 func multiplies(src []byte) bool {
 	src = bytes.ReplaceAll(src, []byte(preamble), nil)
 	n := len(loops.FindAll(src, 5))

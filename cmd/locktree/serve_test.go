@@ -63,7 +63,7 @@ func startServe(t *testing.T, dir string, env []string, args ...string) *served 
 	return s
 }
 
-// The soft limit is for a plan. A daemon with more than that in use would collect without pause.
+// The soft memory limit is for a plan. A daemon with more than that in use would collect garbage without pause.
 func TestServeHasNoMemoryGoal(t *testing.T) {
 	before := debug.SetMemoryLimit(memoryGoal)
 	defer debug.SetMemoryLimit(before)
@@ -162,7 +162,7 @@ func TestServeShowsWhatStatusPlanAndDoctorSay(t *testing.T) {
 	require.Len(t, srv.Sessions(), 2, "its own is closed")
 }
 
-// untimed leaves out of a status what changes with time, every session and ping. In its first millisecond a lock has no for_ms.
+// untimed removes from a status what changes with time, and with every session and ping. In its first millisecond a lock has no for_ms.
 func untimed(status string) string {
 	return regexp.MustCompile(`\s*"(timestamp|at|zxid|session_expires|for_ms)": [^,\n]+,?`).ReplaceAllString(status, "")
 }
@@ -203,13 +203,13 @@ func TestServeSurvivesTheServersAbsence(t *testing.T) {
 	s.says("Ensemble local answers again, after ")
 }
 
-// A container asks the page how it is: also where it encrypts, and lets in nobody without a certificate.
+// A container's health check works, even if the page encrypts and admits only clients with a certificate.
 func TestAHealthcheckNeedsNoPasswordAndNoCertificate(t *testing.T) {
 	a := newAuthority(t)
 	a.server()
 	web := filepath.Join(a.dir, "web.yml")
 	require.NoError(t, os.WriteFile(web, []byte("tls_server_config: {cert_file: server.pem, key_file: server.key, client_auth_type: RequireAndVerifyClientCert, client_ca_file: ca.pem}\n"), 0o600))
-	env := []string{"ZOOKEEPER_SERVERS=127.0.0.1:1"} // nobody is there, which is no reason to start the page anew
+	env := []string{"ZOOKEEPER_SERVERS=127.0.0.1:1"} // no server is there, which is no reason to restart the page
 	for _, args := range [][]string{{"-prefix=/"}, {"-prefix=/", "-web-config=" + web}} {
 		s := startServe(t, t.TempDir(), env, args...)
 		at := strings.Trim(s.url[strings.Index(s.url, "//"):], "/")
@@ -218,7 +218,7 @@ func TestAHealthcheckNeedsNoPasswordAndNoCertificate(t *testing.T) {
 		for _, listen := range []string{at, "localhost:" + port, ":" + port, "0.0.0.0:" + port} {
 			require.Empty(t, tool(t, exit.OK, s.dir, s.env, "serve", "-healthcheck", "-listen="+listen))
 		}
-		if len(args) > 1 { // somebody else is let in no more, and that is said
+		if len(args) > 1 { // other clients are still refused, and the page says so
 			c, err := tls.Dial("tcp", at, &tls.Config{InsecureSkipVerify: true})
 			if err == nil {
 				_, err = c.Read(make([]byte, 1))
@@ -234,7 +234,7 @@ func TestAHealthcheckNeedsNoPasswordAndNoCertificate(t *testing.T) {
 	}
 }
 
-// rewrite changes a file as deployments do: another one takes its name.
+// rewrite changes a file as deployments do: a new file takes its name.
 func rewrite(t *testing.T, name, from, to string) {
 	t.Helper()
 	text, err := os.ReadFile(name)
@@ -246,7 +246,7 @@ func rewrite(t *testing.T, name, from, to string) {
 
 var fingerprint = regexp.MustCompile(`fingerprint ([0-9a-f]{12})`)
 
-// The configuration was read once: after each deployment the page showed drift that was none, until a restart, and a SIGHUP ended
+// The configuration was read once. After each deployment the page showed drift where there was none, until a restart, and a SIGHUP ended
 // the program.
 func TestServeComparesWithTheConfigurationAsItIsNow(t *testing.T) {
 	srv := zktest.Start(t)
@@ -265,7 +265,7 @@ func TestServeComparesWithTheConfigurationAsItIsNow(t *testing.T) {
 	s.until("locks?show=all", "/locks/payments/another")
 }
 
-// A configuration with errors is not compared with, and that is said wherever somebody looks.
+// The page does not compare with a configuration that has errors, and says so everywhere.
 func TestServeKeepsTheConfigurationWhileItsFilesHaveErrors(t *testing.T) {
 	srv := zktest.Start(t)
 	dir, env := quickstart(t, srv)
@@ -300,7 +300,7 @@ func TestServeFollowsItsFilesOfVariables(t *testing.T) {
 	s.until("", second.Addr())
 	s.until("drift", "No changes. Your locks match the configuration.")
 	for len(first.Sessions()) > 0 {
-		_, _ = s.get("") // until the one that is not used any more is closed
+		_, _ = s.get("") // until the unused one is closed
 	}
 	require.NotEmpty(t, second.Sessions())
 }
@@ -347,7 +347,7 @@ func TestAnEnsembleThatCannotBeReachedHidesNoOtherOnThePage(t *testing.T) {
 	require.Contains(t, found, "b  /, 0 locks checked")
 }
 
-// It read everything again for each reader: 13 s and 27 MB with 100,000 locks.
+// The page read everything again for each reader: 13 s and 27 MB with 100,000 locks.
 func TestStatusOfThePageAsksNoServer(t *testing.T) {
 	srv := zktest.Start(t)
 	dir, env := quickstart(t, srv)
@@ -363,8 +363,8 @@ func TestStatusOfThePageAsksNoServer(t *testing.T) {
 	require.Zero(t, srv.Counts().Total, "%v", srv.Counts().ByOp)
 }
 
-// Two stacks and their ensembles of one name are on one page, told apart. One ensemble that does not answer, and a configuration that
-// has errors from the beginning and is mended later, hide nothing of the others.
+// One page shows stacks whose ensembles have the same names, and tells them apart. An ensemble that does not answer, and a configuration
+// that has errors from the beginning and is mended later, hide nothing of the others.
 func TestServeShowsSeveralStacks(t *testing.T) {
 	srv, other := zktest.Start(t), zktest.Start(t)
 	dir, late, away := t.TempDir(), t.TempDir(), t.TempDir()
@@ -394,7 +394,7 @@ func TestServeShowsSeveralStacks(t *testing.T) {
 	require.Contains(t, doc, `"ensemble": "bank/z"`)
 	require.Contains(t, doc, `"stack": "bank"`)
 
-	// Stacks of one name would be one.
+	// Stacks of one name would become one.
 	write(late, "shop", other.Addr(), "")
 	s.until("", " shop is also declared in "+dir)
 	s.until("metrics", `locktree_up{ensemble="bank/z",stack="bank"} 1`)

@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// tenant is a team that has all rights in its namespace and means ill.
+// tenant is a malicious team that has all rights in its namespace.
 type tenant struct {
 	t  *testing.T
 	s  *direct.Session
@@ -45,7 +45,7 @@ func digestACL(who string, perms int32) zk.ACL {
 	return zk.ACL{Perms: perms, Scheme: "digest", ID: zktest.DigestID(who + ":" + who)}
 }
 
-// sum is that of its namespace: it begins with what all of the stack's begin with.
+// sum is the sum in its namespace's mark. All sums of the stack begin like it.
 func (a *tenant) sum() string {
 	data, _, err := a.s.Get(a.t.Context(), a.ns)
 	require.NoError(a.t, err)
@@ -181,7 +181,7 @@ func (a *tenant) index(data string, list []zk.ACL) {
 	a.create("/.locktree/stacks/platform", data, 0, list...)
 }
 
-// refusals are the commands that say that they could not do all of it, and do the rest.
+// refusals are the commands that do what they can, and say that they could not do all of it.
 var refusals = map[string][]string{
 	"its namespace closed to the platform":    {"status", "show", "doctor"},
 	"its namespace closed but for reading":    {"apply -auto-approve", "doctor"},
@@ -190,17 +190,17 @@ var refusals = map[string][]string{
 	"its namespace protected":                 {"plan -destroy"}, // which an apply undoes
 }
 
-// platformLocks is what a stack declares that gives two tenants a namespace each.
+// platformLocks declares a namespace for each of two tenants.
 var platformLocks = aclOf("payments", byPassword("platform", "payments"), byPassword(auditor), nil) + aclOf("search", byPassword("platform", "search"), byPassword(auditor), nil) +
 	"namespace \"payments\" { acl = acl.payments }\nnamespace \"search\" { acl = acl.search }\n"
 
-// A tenant that has all rights in a namespace of the platform's could stop every command of the platform team.
+// A tenant that has all rights in a namespace of the platform could stop every command of the platform team.
 func TestTenantCannotStopThePlatform(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	for name, attack := range attacks {
 		t.Run(name, func(t *testing.T) { platformGoesOn(t, name, attack) })
 	}
-	// A team that reads the stack's record was taken for one of those who apply.
+	// A team that reads the stack's record was mistaken for one that applies.
 	for _, name := range []string{"its namespace with junk for data", "a protected one"} {
 		t.Run(name+", by a reader", func(t *testing.T) { platformGoesOn(t, name, attacks[name], "search") })
 	}
@@ -211,7 +211,7 @@ func platformGoesOn(t *testing.T, name string, attack func(a *tenant), readers .
 	o.root = "/locks"
 	tenants := byPassword("payments")[0].block() + byPassword(auditor)[0].block()
 	if len(readers) == 0 {
-		tenants += byPassword("search")[0].block() // which is declared among the readers otherwise
+		tenants += byPassword("search")[0].block() // otherwise it is declared among the readers
 	}
 	o.write("locks.locktree.hcl", stackOf("platform", []string{"platform"}, readers)+tenants+platformLocks+"mutex \"gone\" { acl = acl.users }\n")
 	o.must(exit.OK, "platform", "apply", "-auto-approve")

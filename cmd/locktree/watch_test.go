@@ -20,7 +20,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// watched is what status -watch prints until it is interrupted, which is an error as for every command that only reads.
+// watched returns what status -watch prints until it is interrupted. As for every command that only reads, the interrupt is an error.
 func (b *bench) watched(lasts time.Duration, args ...string) string {
 	b.t.Helper()
 	ctx, interrupt := context.WithCancel(b.t.Context())
@@ -32,7 +32,7 @@ func (b *bench) watched(lasts time.Duration, args ...string) string {
 	return out
 }
 
-// An outage that outlasts the session is said, with what was seen last; and that it is over.
+// status -watch reports an outage that outlasts the session, with what it saw last, and reports that it is over.
 func TestWatchGoesOnAfterAnOutage(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
@@ -52,7 +52,7 @@ func TestWatchGoesOnAfterAnOutage(t *testing.T) {
 	})
 }
 
-// A look at many locks over a slow line was an outage, for ever.
+// A look at many locks over a slow line was reported as an outage, for ever.
 func TestWatchTakesItsTimeOverASlowLine(t *testing.T) {
 	inFakeTime(t, "mutex \"m\" {\n  for_each = toset([for i in range(1000): format(\"%04d\", i)])\n  acl      = acl.open\n}\n", func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
@@ -62,7 +62,7 @@ func TestWatchTakesItsTimeOverASlowLine(t *testing.T) {
 	}, zktest.WithLatency(400*time.Millisecond))
 }
 
-// A document for each change, and none for a look that finds what was there.
+// There is a document for each change, and none for a look that finds no change.
 func TestWatchPrintsOneDocumentForEachChange(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
@@ -97,7 +97,7 @@ func TestWatchThatReachesNothingEnds(t *testing.T) {
 	})
 }
 
-// A session that ends while status reads is no reason to show nothing.
+// If the session ends while status reads, status still shows the locks.
 func TestStatusReadsAgainOnANewSession(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")
@@ -116,7 +116,7 @@ func TestStatusReadsAgainOnANewSession(t *testing.T) {
 	})
 }
 
-// A contender of another library's, on a connection that can be unplugged.
+// outsider is a contender of another library, on a connection that can be unplugged.
 type outsider struct {
 	*direct.Session
 	server *zktest.Server
@@ -146,13 +146,13 @@ func (x *outsider) unplug() {
 	x.server.Disconnect(x.ID())
 }
 
-// With the words allowed and forbidden, what has not changed is asked for its stat at most: no directory is listed twice, and
-// no declaration is read twice. A lock that changes hands costs the requests for this one lock.
+// With the words allowed or forbidden, an unchanged node is asked for its stat at most. No directory is listed twice, and no declaration is
+// read twice. A lock that changes hands costs the requests for this one lock.
 func TestWatchReadsAgainOnlyWhatHasChanged(t *testing.T) {
 	const locks, holds = 300, 3
 	for name, opts := range map[string][]zktest.Option{"allowed": nil, "forbidden": {zktest.WithWords("srvr")}} {
 		stats := 64
-		if opts != nil { // nothing else tells who stands where
+		if opts != nil { // only a stat tells which contenders are there
 			stats += holds
 		}
 		t.Run(name, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestWatchReadsAgainOnlyWhatHasChanged(t *testing.T) {
 	}
 }
 
-// It needs no configuration, and shows whose lock it is, also while its client is cut off.
+// status -watch needs no configuration. It shows the holder of a lock, also while the holder's client is cut off.
 func TestWatchWithoutAConfiguration(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		require.NoError(t, b.server.Create("/java/orders", nil))

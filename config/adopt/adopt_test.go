@@ -12,7 +12,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A digest without its hash is nobody's: writing it would close the node for good.
+// A digest without its hash matches no user: writing it would close the node for good.
 func TestAMaskedAccessListIsNotWritten(t *testing.T) {
 	for id, masked := range map[string]bool{"us:x": true, "us": true, "us:" + strings.Repeat("A", 27) + "=": false} {
 		acl := kind.List{{Scheme: "world", ID: "anyone", Perms: kind.PermRead}, {Scheme: "digest", ID: id, Perms: kind.PermAll}}

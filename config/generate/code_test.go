@@ -43,7 +43,7 @@ func loadCode(t *testing.T, blocks string) (*generate.Code, string) {
 	return code, ""
 }
 
-// A name that no program could be compiled with is an error which names what it depends on, wherever that is.
+// A name that is not known when a program is compiled is an error. It names what the name depends on, however indirectly.
 func TestNamesThatProgramsCannotKnow(t *testing.T) {
 	for blocks, reason := range map[string]string{
 		`mutex "m" { name = "m-${var.region}" }`: "mutex.m depends on var.region,",
@@ -85,7 +85,7 @@ func TestNamesThatProgramsCannotKnow(t *testing.T) {
 	}
 }
 
-// Whatever is known is known for all values of the variables without a default.
+// A value is known only if it is known for all values of the variables without a default.
 func TestCodeKnowsDefaultsAlone(t *testing.T) {
 	code, wrong := loadCode(t, `
 variable "hide" { type = bool }
@@ -157,7 +157,7 @@ output "sum" { value = alltrue([true, var.hide]) }
 	require.Equal(t, []string{"/a-there", "/b-there", "/n-z", "/n-z/m"}, paths)
 }
 
-// What odd names become is in testdata/odd.
+// testdata/odd.go.golden has the code for the odd names of testdata/odd.
 func TestOddNames(t *testing.T) {
 	code, diags := generate.Load("testdata/odd", "")
 	require.False(t, diags.HasErrors(), "%v", diags)
@@ -181,7 +181,7 @@ func generated(t *testing.T, blocks string) string {
 	return goSource(t, code)
 }
 
-// Were A-B the first one's name and AB the second one's, a program would compile after the first one was renamed, and lock the second.
+// If one of the two locks got the name AB, a program would compile after that lock was renamed, and lock the other one.
 func TestANewLockTakesNobodysName(t *testing.T) {
 	alone := generated(t, `mutex "a_b" {}`)
 	require.Contains(t, alone, ") AB(")
