@@ -84,7 +84,7 @@ func TestEveryFunctionIsTested(t *testing.T) {
 	}
 }
 
-// hcl suggested another name each time, however unlike it was.
+// hcl suggested a different name each time, however unlike the given one.
 func TestSuggestionForAnUnknownFunctionIsAlwaysTheSame(t *testing.T) {
 	for range 20 {
 		_, diags := loadText(preamble+"locals {\n  a = foo(1)\n  b = max1(1)\n}\n", config.Options{Environ: testEnviron})
@@ -125,7 +125,7 @@ func TestFunctionErrorsSayWhatToDo(t *testing.T) {
 }
 
 // TestLanguageIsTerraforms compares the values of expressions and variables with those of Terraform, which testdata/terraform/record.sh has
-// recorded. "help from-terraform" must list exactly the values that are to stay different, as they are here. It lists the functions that
+// recorded. "help from-terraform" must list exactly the values that are meant to differ, as they are here. It lists the functions that
 // only one of the two has, too.
 func TestLanguageIsTerraforms(t *testing.T) {
 	topic, err := os.ReadFile("../cmd/locktree/internal/help/topics/from-terraform.txt")

@@ -57,7 +57,7 @@ func TestVariableSourcesWinInTerraformsOrder(t *testing.T) {
 		{"second var-file", func() { opts.Inputs = append(opts.Inputs, config.Input{File: second}) }},
 		{"var", func() { opts.Inputs = append(opts.Inputs, config.Input{Var: "x=var"}) }},
 		{"last = var", func() { opts.Inputs = append(opts.Inputs, config.Input{Var: " x=last = var"}) }},
-		{"var-file", func() { opts.Inputs = append(opts.Inputs, config.Input{File: outside}) }}, // as written, not by kind
+		{"var-file", func() { opts.Inputs = append(opts.Inputs, config.Input{File: outside}) }}, // in the order given, not by kind
 	}
 	for _, s := range steps {
 		s.add()
@@ -95,11 +95,11 @@ variable "list" {
 		"syntax":           {"list = [\"canary", "has a syntax error in line 1, column "},
 		"sensitive syntax": {"secret = canary.canary", "The value of var.secret at vars/given.ltvars:1 must be a constant"},
 		"sensitive type":   {"secret = [\"canary\"]", "The value of var.secret, from vars/given.ltvars:1, does not fit its type"},
-		// All of these were "Not a constant".
+		// The error for each of these was "Not a constant".
 		"no such element":  {"list = [[1, 2][7]]", "has no result: the given key does not identify an element in this collection value"},
 		"two types":        {"list = true ? [] : \"\"", "has no result: the true and false result expressions must have consistent types"},
 		"sensitive result": {"secret = [\"canary\"][7]", "at vars/given.ltvars:1 has no result. The reason is not shown because the variable is sensitive"},
-		// The last one counted.
+		// The last value counted.
 		"key twice": {"list = [{ a = \"canary\", \"a\" = 2 }]", "this object has that key already, in line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ variable "list" {
 	_, diags := config.Load(unread, config.Options{Environ: testEnviron})
 	require.Len(t, diags, 1)
 	require.Equal(t, "Key given twice", diags[0].Summary)
-	// One line holds the mistake and the secret beside it: it must not be quoted.
+	// One line holds the mistake and a secret beside it: the line must not be quoted.
 	dir := writeDir(t, map[string]string{"main.locktree.hcl": main, "x.auto.ltvars.json": `{"list": 3, "secret": "canary"}`})
 	cfg, diags := config.Load(dir, config.Options{Environ: testEnviron})
 	text := render(t, cfg, diags)
@@ -134,8 +134,7 @@ func TestNoDirectoryIsADiagnosticAndNoFileIsNone(t *testing.T) {
 	require.Contains(t, diags.Error(), "locktree init")
 }
 
-// A module may stand beside the configuration; its files are its own, whatever
-// links it holds.
+// A module may stand beside the configuration. It reads only its own files, even through links.
 func TestModulesAreReadFromTheirOwnDirectories(t *testing.T) {
 	dir := writeDir(t, map[string]string{
 		"prod/main.locktree.hcl": preamble + "module \"m\" {\nsource = \"../shared\"\n}\noutput \"o\" { value = [module.m.o, module.m.p] }\n",
@@ -150,15 +149,15 @@ func TestModulesAreReadFromTheirOwnDirectories(t *testing.T) {
 	require.Contains(t, c.Sources, filepath.Join(dir, "shared", "m.locktree.hcl"))
 }
 
-// drawText draws from all of Unicode: letters with accents in both forms, what merges with its neighbours, what has another
-// form for ever (the kelvin sign), half surrogate pairs and bytes that are no text.
+// drawText draws from all of Unicode: letters with accents in both forms, characters that merge with their neighbours, and those that NFC
+// always changes (the kelvin sign). Half surrogate pairs become U+FFFD, and the byte FF becomes U+FFFFF.
 func drawText(t *rapid.T) string {
 	part := rapid.OneOf(
 		rapid.SampledFrom([]string{"cafe\u0301", "caf\u00e9", "300\u212a", "\u0301", "\u1100\u1161\u11a8", "\u1161", "\ufb01", "\u0344", "=\u0338", "\ufeff", "\u0600", "${", "%{", "\\u0301", "\"", "\ufffd", "\xff", "\xed\xa0\x80"}),
 		rapid.StringN(0, 4, -1), rapid.Map(rapid.Rune(), func(r rune) string { return string(norm.NFD.String(string(r))) }),
 		rapid.Map(rapid.SliceOfN(rapid.RuneFrom(nil, unicode.Mn, unicode.Hangul), 1, 3), func(r []rune) string { return string(r) }))
 	text := strings.Join(rapid.SliceOfN(part, 1, 4).Draw(t, "parts"), "")
-	return strings.Map(func(r rune) rune { // a byte that is no text stays one
+	return strings.Map(func(r rune) rune { // invalid bytes become U+FFFD
 		if r == 0 || r == '\r' || r == '\n' {
 			return '-'
 		}
@@ -166,7 +165,7 @@ func drawText(t *rapid.T) string {
 	}, strings.ReplaceAll(text, "\xff", "\U000fffff"))
 }
 
-// prepends: a character that makes one grapheme cluster with the one behind it, whichever that is.
+// prepends reports whether a character makes one grapheme cluster with any character behind it.
 func prepends(r rune) bool {
 	return unicode.Is(unicode.Prepended_Concatenation_Mark, r) || strings.ContainsRune("\u0d4e\U000111c2\U000111c3\U000113d1\U0001193f\U00011941\U00011a3a\U00011a84\U00011a85\U00011a86\U00011a87\U00011a88\U00011a89\U00011d46\U00011f02", r)
 }
@@ -186,9 +185,9 @@ func hclText(text string, escaped bool) string {
 	return `"` + b.String() + `"`
 }
 
-// A name, a key or a password reached ZooKeeper in Unicode's form NFC whatever its bytes were, and half a surrogate pair as
-// U+FFFD: a lock beside the one that programs hold, and the digest of another password. Wherever text comes from, it is either
-// these bytes or refused with the reason.
+// A name, a key or a password reached ZooKeeper in Unicode's form NFC whatever its bytes were, and half a surrogate pair as U+FFFD. That
+// made a lock beside the one that programs hold, and the digest of another password. Text from every source keeps its bytes, or is refused
+// with the reason.
 func TestTextIsItsBytesOrRefused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := drawText(t)
@@ -247,7 +246,7 @@ func TestTextIsItsBytesOrRefused(t *testing.T) {
 				continue
 			}
 			if diags.HasErrors() && strings.HasPrefix(from, "JSON") && strings.ContainsFunc(text, prepends) {
-				require.Contains(t, summaries(diags), "Invalid JSON string") // to HCL, the quotation mark behind it is a part of it
+				require.Contains(t, summaries(diags), "Invalid JSON string") // HCL takes the quotation mark behind it as a part of it
 				continue
 			}
 			require.False(t, diags.HasErrors(), "%s: %q: %v", from, text, diags)
@@ -258,7 +257,7 @@ func TestTextIsItsBytesOrRefused(t *testing.T) {
 	})
 }
 
-// A file with a password was taken as it is, so it and the environment could name two passwords by the same text.
+// A file with a password was not checked, so it and the environment could name two passwords by the same text.
 func TestPasswordsAreTheirBytesOrRefused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := "p" + drawText(t)
@@ -293,7 +292,7 @@ func TestPasswordsAreTheirBytesOrRefused(t *testing.T) {
 	})
 }
 
-// A checkout with the line ends of Windows planned an update of every text of several lines, and a byte order mark broke JSON.
+// A checkout with Windows line ends planned an update of every text of several lines, and a byte order mark broke JSON.
 func TestLineEndsAndMarksMeanNothing(t *testing.T) {
 	files := map[string]string{
 		"main.locktree.hcl":  preamble + "variable \"v\" {}\nvariable \"w\" {}\nnamespace \"n\" {\n  description = <<-EOT\n    one\n    two\n  EOT\n}\noutput \"o\" {\n  value = [var.v, var.w, file(\"f\")]\n}\n",

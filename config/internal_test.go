@@ -67,7 +67,7 @@ func (x *Expressions) Close() { x.dirs.Close() }
 // Wrong reports whether the configuration has errors.
 func (x *Expressions) Wrong() bool { return x.Diags.HasErrors() }
 
-// Value is that of an expression; false where there is an error.
+// Value is the value of an expression, or false if there is an error.
 func (x *Expressions) Value(src string) (cty.Value, bool) {
 	expr, diags := hclsyntax.ParseExpression([]byte(src), "<expression>", hcl.InitialPos)
 	if diags.HasErrors() {
@@ -90,7 +90,7 @@ func RolePerms(word string) (namespace, lock kind.Perm) {
 // Functions are the names of the functions that an expression can call, sorted.
 func Functions() []string { return slices.Sorted(maps.Keys(functions.Table(functions.Module{}, nil))) }
 
-// Nothing is left out of a configuration without a message, whatever was forgotten.
+// Nothing is left out of a configuration without a message, even if a failure has given no reason.
 func TestWhatFailsInSilenceIsAnError(t *testing.T) {
 	for _, fail := range []func(e *eval.Evaluation){
 		func(e *eval.Evaluation) { e.Of(e.Declared.Named["local"]["a"]).Failed = true },

@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// What is refused before it is evaluated, and what is large and loads.
+// An excess is refused with its place, and a large configuration within the limits loads.
 func TestLimitsAreToldWithAPlace(t *testing.T) {
 	deep := strings.Repeat
 	for name, c := range map[string]struct{ src, want string }{
@@ -58,8 +58,8 @@ func summaries[D ~[]E, E interface{ Error() string }](diags D) string {
 	return b.String()
 }
 
-// Every input has a bound, which docs/language.md lists: as much as that loads, and one more is refused before it is made. Deep
-// nesting overflowed the stack, and products the memory, which ended the program with the exit code of "there are changes".
+// docs/language.md lists a bound for every input: as much as that loads, and one more is refused before it is made. Deep nesting overflowed
+// the stack, and products the memory. Both ended the program with the exit code of "there are changes".
 func TestEachLimitHoldsAndOneBeyondIsRefused(t *testing.T) {
 	type files = map[string]string
 	x := strings.Repeat
@@ -118,7 +118,7 @@ func TestEachLimitHoldsAndOneBeyondIsRefused(t *testing.T) {
 			return f
 		}, "nested more than 1000 levels"},
 		"variables": {1000, func(n int) files { return files{"a.auto.ltvars": "b = " + x("(", n) + "1" + x(")", n)} }, "Nested too deep"},
-		"nodes": {200_000, func(n int) files { // file() read less than the names of as many nodes as there may be
+		"nodes": {200_000, func(n int) files { // file() could not read the names of as many nodes as there may be
 			return files{"m.locktree.hcl": "mutex \"m\" {\n  for_each = toset(jsondecode(file(\"names\")))\n}\n", "names": list(n, `"order-%06d"`)}
 		}, "Too many nodes"},
 		"levels of modules": {16, func(n int) files {
@@ -135,7 +135,7 @@ func TestEachLimitHoldsAndOneBeyondIsRefused(t *testing.T) {
 			}
 			return f
 		}, "Too many modules"},
-		"modules that each call the next one twice": {9, func(n int) files { // 1024 calls at the tenth, beside all above it
+		"modules that each call the next one twice": {9, func(n int) files { // 1024 calls at the tenth level, beside all above it
 			f := files{"m.locktree.hcl": "module \"m\" { source = \"./m0\" }\n", fmt.Sprintf("m%d/m.locktree.hcl", n): "locals {}\n"}
 			for i := range n {
 				f[fmt.Sprintf("m%d/m.locktree.hcl", i)] = fmt.Sprintf("module \"a\" { source = \"../m%[1]d\" }\nmodule \"b\" { source = \"../m%[1]d\" }\n", i+1)
@@ -198,7 +198,7 @@ func TestInstancesOfModulesAreCounted(t *testing.T) {
 	}, ".", config.Options{Environ: testEnviron})
 	require.Contains(t, summaries(diags), "Too many nodes")
 
-	// How many there may be stood in no documentation.
+	// No documentation said how many there may be.
 	page, err := os.ReadFile("../docs/language.md")
 	require.NoError(t, err)
 	most := regexp.MustCompile(`at most ([0-9,]+) nodes`).FindStringSubmatch(string(page))
@@ -227,8 +227,7 @@ func repeated(n int) string {
 	return preamble + fmt.Sprintf("mutex \"m\" {\n  for_each    = { for p in setproduct(range(%d), range(1000)) : \"k${p[0]}-${p[1]}\" => p[1] }\n  description = \"Lock ${each.value}.\"\n}\n", n/1000)
 }
 
-// BenchmarkLoad prints, beside time and allocations, what stays in memory for the
-// plan that follows.
+// BenchmarkLoad also prints how much memory the result keeps for the plan that follows.
 func BenchmarkLoad(b *testing.B) {
 	for _, shape := range []struct {
 		name  string
@@ -254,8 +253,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// What was parsed must be gone when Load returns: the plan needs the memory.
-// Measured are some 0.5 KiB a lock; with the parsed files kept they are 1.8.
+// The parsed files must be gone when Load returns: the plan needs the memory. A lock takes some 0.5 KiB, and 1.8 KiB if the parsed files
+// are kept.
 func TestLoadKeepsNoParsedFiles(t *testing.T) {
 	const n = 20_000
 	var before, after runtime.MemStats

@@ -10,7 +10,7 @@ import (
 	"github.com/locktree/locktree/plan"
 )
 
-// What an output comes from decides whether a plan with targets has it.
+// The nodes that an output comes from decide whether a plan with targets has it.
 func TestOutputKnowsTheNodesItComesFrom(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	c, diags := config.LoadFS(fstest.MapFS{
@@ -72,7 +72,7 @@ output "path" { value = mutex.deep.path }
 	}, from)
 }
 
-// Two blocks call one directory, whose declarations are the same ones: an output of both comes from the nodes of both.
+// Two blocks call one directory, with the same declarations. An output of both comes from the nodes of both.
 func TestAnOutputOfTwoCallsOfOneModuleComesFromBoth(t *testing.T) {
 	c, diags := config.LoadFS(fstest.MapFS{
 		"main.locktree.hcl":   {Data: []byte(preamble + "module \"a\" {\n  source = \"./m\"\n  n = \"a\"\n}\nmodule \"b\" {\n  source = \"./m\"\n  n = \"b\"\n}\noutput \"o\" {\n  value = [module.a.path, module.b.path]\n}\n")},

@@ -80,8 +80,7 @@ func drawField(t *rapid.T, f kind.Field) string {
 	}
 }
 
-// A tree is sorted, each path once, each child behind and below its parent, and
-// every payload is one that the library can read back.
+// A tree is sorted, with each path once and each child behind and below its parent. The library can read every payload back.
 func TestTreesAreWellFormed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		src := drawTree(t)
@@ -110,7 +109,7 @@ func TestTreesAreWellFormed(t *testing.T) {
 	})
 }
 
-// How blocks are spread over files, and in which order, means nothing.
+// The tree does not depend on how blocks are spread over files, or on their order.
 func TestATreeDoesNotDependOnTheFiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, diags := loadText(preamble+`mutex "z" {}`+"\nnamespace \"a\" {\n"+drawTree(t)+"}\n", config.Options{Environ: testEnviron})
@@ -148,7 +147,7 @@ func TestLockRoleNeverDeletesLocks(t *testing.T) {
 	require.Equal(t, "cdr", lock.String())
 }
 
-// repeatedModule refers from everywhere to everything that an evaluation finds out.
+// repeatedModule refers from every place to every result of an evaluation.
 const repeatedModule = `
 variable "n" {
   type = object({ name = string, items = optional(any, {}), permits = optional(any, 3), desc = optional(any) })
@@ -247,7 +246,7 @@ mutex "i" {
 output "path" { value = mutex.i.path }
 `
 
-// loadCalls returns the configuration and its errors, sorted; of those in the calls without their places.
+// loadCalls returns the configuration and its errors. Errors in the calls are without their places.
 func loadCalls(calls, mod string) (*config.Config, []string) {
 	c, diags := config.LoadFS(fstest.MapFS{
 		"main.locktree.hcl":     {Data: []byte(preamble + calls)},
@@ -265,8 +264,8 @@ func loadCalls(calls, mod string) (*config.Config, []string) {
 	return c, out
 }
 
-// What an instance of a module finds out is its own: the instances of one block come to the same nodes and errors as a block
-// for each of them.
+// Each instance of a module is evaluated by itself: the instances of one block come to the same nodes and errors as a block for each of
+// them.
 func TestAnInstanceOfAModuleIsAsABlockOfItsOwn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mistakes := rapid.Bool().Draw(t, "mistakes")
@@ -302,7 +301,7 @@ func TestAnInstanceOfAModuleIsAsABlockOfItsOwn(t *testing.T) {
 			slices.Sort(errors)
 		}
 		wantErrors, gotErrors = slices.Compact(wantErrors), slices.Compact(gotErrors)
-		if len(gotErrors) >= config.Repeats && len(gotErrors) < len(wantErrors) { // instances have one place, of which more are not shown
+		if len(gotErrors) >= config.Repeats && len(gotErrors) < len(wantErrors) { // all instances share one place, and more errors of a place are not shown
 			require.Subset(t, wantErrors, gotErrors, "%s\n%s", instances, mod)
 		} else {
 			require.Equal(t, wantErrors, gotErrors, "%s\n%s", instances, mod)

@@ -15,8 +15,8 @@ import (
 	"github.com/locktree/locktree/config"
 )
 
-// What is sensitive was looked for in finished messages and taken out: the secret "name" made of every message about
-// a name one that could not be read, and said what the secret is. And keys of sensitive maps were not looked for.
+// Secrets were searched for in finished messages and removed. The secret "name" made every message about a name unreadable, and so said
+// what the secret is. Keys of sensitive maps were not searched for.
 func TestSecretThatIsACommonWordNeitherDamagesAMessageNorIsInIt(t *testing.T) {
 	configuration := preamble + `
 variable "word" { sensitive = true }
@@ -88,7 +88,7 @@ locals {
 	}
 }
 
-// tonumber(env("WORD")) and its like printed the value: the arguments of a call were looked at, and not the call.
+// tonumber(env("WORD")) and its like printed the value: the arguments of a call were checked, and not the call.
 func TestNoErrorOfAnyFunctionQuotesASecret(t *testing.T) {
 	var arguments []string
 	for _, secret := range []string{`env("WORD")`, `sensitive(env("WORD"))`, `digest("u", "p")`, `var.word`, `local.object.word`, `upper(env("WORD"))`} {
@@ -127,8 +127,8 @@ func TestNoErrorOfAnyFunctionQuotesASecret(t *testing.T) {
 	require.Empty(t, leaked)
 }
 
-// HCL takes the marks off what a loop goes through and puts them on its result: in between, a number of
-// a sensitive list and a key of a sensitive map were quoted by mistakes, as "with v as 1234567".
+// HCL takes the marks off the collection of a loop and puts them on its result. In between, mistakes quoted numbers of a sensitive list and
+// keys of a sensitive map, as "with v as 1234567".
 func TestMistakeInALoopOverSecretsQuotesNone(t *testing.T) {
 	const variables = `variable "pins" {
   type      = list(number)

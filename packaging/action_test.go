@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// runner is a machine of a CI service with a repository checked out: the one of examples/ci, and an in-memory ZooKeeper it reaches.
+// runner is a machine of a CI service that has checked out examples/ci, and an in-memory ZooKeeper that it reaches.
 type runner struct {
 	t         *testing.T
 	workspace string
@@ -102,7 +102,7 @@ var (
 	comparison = regexp.MustCompile(`^inputs\.command (==|!=) '(\w+)'$`)
 )
 
-// holds evaluates the condition of a step, as far as there are any: comparisons of the command, joined by one operator.
+// holds evaluates the condition of a step, if it has one: comparisons of the command, joined by one operator.
 func (s *step) holds(t *testing.T, command string) bool {
 	if s.If == "" {
 		return true
@@ -118,7 +118,7 @@ func (s *step) holds(t *testing.T, command string) bool {
 	return all
 }
 
-// uses does what GitHub does with action.yml: the values of the inputs, the steps whose condition holds, and the outputs.
+// uses does what GitHub does with action.yml: it sets the inputs, runs the steps whose condition holds, and returns the outputs.
 func (r *runner) uses(command string) (outputs map[string]string, said string, err error) {
 	var action struct {
 		Inputs  map[string]struct{ Default string }
@@ -168,7 +168,7 @@ func (r *runner) uses(command string) (outputs map[string]string, said string, e
 	return outputs, said, nil
 }
 
-// succeeds is a command of the action that fails no job.
+// succeeds runs a command of the action that must not fail the job.
 func (r *runner) succeeds(command string) (outputs map[string]string, said string) {
 	r.t.Helper()
 	outputs, said, err := r.uses(command)
@@ -176,7 +176,7 @@ func (r *runner) succeeds(command string) (outputs map[string]string, said strin
 	return outputs, said
 }
 
-// fails is one that does, with these words.
+// fails runs a command that must fail the job, with these words.
 func (r *runner) fails(command, words string) {
 	r.t.Helper()
 	_, said, err := r.uses(command)
@@ -185,10 +185,11 @@ func (r *runner) fails(command, words string) {
 	require.NotRegexp(r.t, obeyed, said)
 }
 
-// obeyed is a line of a log that a runner takes for a command: GitHub's, in both spellings, Azure's, TeamCity's, and GitLab's sections.
+// obeyed matches a line of a log that a runner takes for a command: GitHub's, in both spellings, Azure's, TeamCity's, and GitLab's
+// sections.
 var obeyed = regexp.MustCompile(`(?m)^[\s\p{Z}\x{85}]*::|##\[|##vso\[|##teamcity\[|[\x00-\x08\x0b-\x1f\x7f]`)
 
-// hostile is what a stranger may write into a configuration: commands of runners, in values and in the names of files.
+// hostile writes what a stranger may put into a configuration: commands of runners, in values.
 func (r *runner) hostile() {
 	r.write("more.locktree.hcl", `output "lines" {
   value = "one\n::warning::of a value\n\t ::error::of a value\n\u00a0::add-mask::a\n\u2003::stop-commands::hush\na ##[add-mask]b\n###[error]c\n##vso[task.complete]\nd"
@@ -203,8 +204,7 @@ check "section" {
 `)
 }
 
-// The action on a pull request, a merge and a stale plan: the summary shows the plan in a code block, the merge applies the saved
-// plan, and a stale plan is refused.
+// On a pull request, the action's summary shows the plan in a code block. A merge applies the saved plan, and a stale plan is refused.
 func TestActionPlansAndApplies(t *testing.T) {
 	r := newRunner(t)
 	r.hostile()
@@ -263,7 +263,7 @@ func TestActionFails(t *testing.T) {
 	r.fails("nonsense", "usage: ci.sh")
 }
 
-// A release that was changed on its way is not installed.
+// A release that was changed in transit is not installed.
 func TestActionChecksWhatItInstalls(t *testing.T) {
 	r := newRunner(t)
 	require.NoError(t, os.Remove(filepath.Join(r.temp, "v0.1.0")))
@@ -286,7 +286,7 @@ func TestActionChecksWhatItInstalls(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(r.temp, "locktree-bin"))
 }
 
-// issues is gh with one repository: it keeps the number of the open issue in a file, and what it was asked in another.
+// issues stands for gh with one repository: it keeps the number of the open issue in a file, and its calls in another.
 const issues = `#!/usr/bin/env bash
 echo "$1 $2" >>"$RUNNER_TEMP/asked"
 case "$1 $2" in
@@ -299,7 +299,7 @@ case "$1 $2" in
 esac
 `
 
-// However many nights the locks differ, there is one issue, and none afterwards.
+// However many nights the locks differ, there is one issue. Afterwards there is none.
 func TestActionKeepsOneIssueForDrift(t *testing.T) {
 	r := newRunner(t)
 	require.NoError(t, os.WriteFile(filepath.Join(r.temp, "locktree-bin", "gh"), []byte(issues), 0o755)) //nolint:gosec // a program

@@ -47,7 +47,7 @@ func said(err error, out []byte) error {
 	return nil
 }
 
-// build makes a release of the sources that a directory belongs to, under a umask and with more of the environment.
+// build makes a release of the sources around a directory, with a umask and additional environment variables.
 func build(from, to, umask string, env ...string) error {
 	file, err := program()
 	if err != nil {
@@ -60,8 +60,8 @@ func build(from, to, umask string, env ...string) error {
 	return said(err, out)
 }
 
-// A release is a function of its sources: built from a newer copy elsewhere, in another time zone and for another user's umask,
-// it has the same bytes. Compiled packages may come from the cache; every step of this program runs twice.
+// A release is a function of its sources. It has the same bytes if it is built from a newer copy elsewhere, in another time zone and with
+// another user's umask. Compiled packages may come from the cache; every step of this program runs twice.
 func TestTwoBuildsAreEqual(t *testing.T) {
 	one, err := released()
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return sums
 }
 
-// The bill of materials names what the binary says it links, and not what only tests need.
+// The bill of materials names the modules that the binary says it links, and none that only tests need.
 func TestTheBillOfMaterialsIsThatOfTheBinary(t *testing.T) {
 	dir, err := released()
 	require.NoError(t, err)

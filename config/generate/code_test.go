@@ -43,7 +43,7 @@ func loadCode(t *testing.T, blocks string) (*generate.Code, string) {
 	return code, ""
 }
 
-// A name that is not known when a program is compiled is an error. It names what the name depends on, however indirectly.
+// A name that is not known when a program is compiled is an error, which names what it depends on, however indirectly.
 func TestNamesThatProgramsCannotKnow(t *testing.T) {
 	for blocks, reason := range map[string]string{
 		`mutex "m" { name = "m-${var.region}" }`: "mutex.m depends on var.region,",

@@ -32,7 +32,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// checker type-checks source text against the library as it was compiled.
+// checker type-checks source text against the compiled library.
 func checker(t testing.TB) func(source string) error {
 	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "github.com/locktree/locktree/recipes/once", "strconv", "strings").Output()
 	require.NoError(t, err)
@@ -53,8 +53,8 @@ func checker(t testing.TB) func(source string) error {
 	}
 }
 
-// Any configuration that is correct gives code that compiles, is formatted, holds nothing of the values that variables get, and is
-// the same when it is generated again.
+// Any correct configuration gives code that compiles, is formatted, and holds none of the values that variables get. It is the same when it
+// is generated again.
 func TestAnyConfigurationGivesCodeThatCompiles(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	check := checker(t)
@@ -85,8 +85,8 @@ func TestAnyConfigurationGivesCodeThatCompiles(t *testing.T) {
 	require.Greater(t, checked, 10)
 }
 
-// walker locks through each handle of a package: with each of the keys that it is given, where there is one for each key. What is
-// not declared has no such lock. It prints the paths.
+// walker locks through each handle of a package, and with each given key if there is a handle for each key. A key that is not declared has
+// no lock. It prints the paths.
 const walker = `
 func walk(v reflect.Value, outer string, keys []string) {
 	for i := range v.NumMethod() {
@@ -151,8 +151,8 @@ func lock(keys string, handle any) {
 }
 `
 
-// Every handle of the code takes its lock after an apply of the configuration, wherever its root is, and there is a handle for every
-// lock. So it is below a root of which Provision makes a copy.
+// After an apply, every handle of the code takes its lock below any root, and there is a handle for every lock. The same holds below a root
+// to which Provision copies the locks.
 func TestEveryHandleTakesItsLockAfterApply(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	root, err := filepath.Abs("../..")
@@ -294,10 +294,10 @@ type drawing struct {
 	nodes int
 }
 
-// labels include keywords, names of the generated code, and some that differ in what no identifier shows.
+// labels include keywords, names of the generated code, and labels that differ only in characters that no identifier has.
 var labels = []string{"ledger", "a-b", "a_b", "ab", "A", "a", "type", "func", "Root", "root", "at", "Locks", "locks", "client", "place", "x1", "_", "__", "été", "日本", "String", "in", "wait", "class", "output-o"}
 
-// repeated are arguments for_each; the keys of the second half are not known to code.
+// repeated are values of for_each. The keys of the last two are not known to code.
 var repeated = []string{`toset(["x", "y z", "ü"])`, "local.pools", `{ k = { permits = 4 } }`, "toset([for k in var.open : k])", "{ for k in var.open : k => { permits = 2 } }"}
 
 func (d *drawing) blocks(b *strings.Builder, depth int) {
@@ -337,7 +337,7 @@ func (d *drawing) blocks(b *strings.Builder, depth int) {
 	}
 }
 
-// drawn are the files of a configuration that is correct, with an access list that lets everybody in.
+// drawn are the files of a correct configuration, with an access list that lets everyone in.
 func drawn(t *rapid.T) map[string]string {
 	d := &drawing{T: t}
 	var main, mod strings.Builder
@@ -364,7 +364,7 @@ func write(t testing.TB, dir string, files map[string]string) {
 	}
 }
 
-// load evaluates a configuration both ways; false if it declares something twice or nests what is unknown.
+// load evaluates a configuration both ways. It returns false if the configuration declares a path twice or nests names below unknown keys.
 func load(t testing.TB, dir, addr, root string) (*config.Config, *generate.Code, bool) {
 	c, diags := config.Load(dir, config.Options{Inputs: given(addr, root)})
 	if diags.HasErrors() {

@@ -13,8 +13,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// subjects are forms people write, and what new X500Principal(form).getName() of OpenJDK 17 makes of them; "!" where it
-// refuses them, and "?" where its answer is a guess: how a certificate has these values is not known to a name.
+// subjects are forms that people write, and the results of new X500Principal(form).getName() in OpenJDK 17. "" is the form itself, "!" a
+// refusal, and "?" a guess: a name does not tell how a certificate has these values.
 var subjects = map[string]string{
 	"CN=alice,OU=ops,O=Acme,C=DE": "",
 	"CN=alice, OU=ops, O=Acme":    "CN=alice,OU=ops,O=Acme",
@@ -69,8 +69,8 @@ func TestSubjectsAreTakenOnlyAsTheServersWriteThem(t *testing.T) {
 			require.NoError(t, CheckPrincipal("x509", want), want)
 		}
 	}
-	// What OpenSSL prints without -nameopt: the order of the certificate. Java takes no name of the first form, and the second
-	// for the reverse of what is meant.
+	// Without -nameopt, OpenSSL prints the order of the certificate. Java refuses names of the first form, and takes the second for the
+	// reverse of what is meant.
 	for _, form := range []string{"/C=DE/O=Acme/CN=alice", "C = DE, O = Acme, CN = ali", "C=DE, O=Acme, CN=ali", "/CN=alice"} {
 		require.Error(t, CheckPrincipal("x509", form), form)
 	}
@@ -134,10 +134,10 @@ func TestASchedulesCanonicalForm(t *testing.T) {
 	}
 }
 
-// zones are those of which robfig/cron says the same as the definition: the instants whose wall clock is in the sets.
+// zones are time zones for which robfig/cron agrees with the definition: the instants whose wall clock is in the sets.
 var zones = []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Sydney", "Asia/Kolkata", "Asia/Kathmandu", "Asia/Tokyo", "America/St_Johns"}
 
-// Days with a step over * ran 212 times a year here, and 26 times by cron(8): there such a field does not count as restricted.
+// Days with a step over * ran 212 times a year here, and 26 times by cron(8), which does not count such a field as restricted.
 func TestAStepOverAllDaysFollowsCron(t *testing.T) {
 	for text, times := range map[string]int{"0 9 */2 * 1": 26, "0 9 1 * */2": 8, "0 9 1-31/2 * 1": 212} {
 		canonical, err := Schedule(text)
@@ -188,13 +188,13 @@ func TestSchedulesAreThoseOfRobfigCron(t *testing.T) {
 		require.NoError(t, err)
 		spec := theirs.(*cron.SpecSchedule)
 		spec.Location = at
-		for i, days := range map[int]*uint64{2: &spec.Dom, 4: &spec.Dow} { // a step over * loses its star there
+		for i, days := range map[int]*uint64{2: &spec.Dom, 4: &spec.Dow} { // robfig/cron drops the star of a step over *
 			if strings.HasPrefix(parts[i], "*") {
 				*days |= 1 << 63
 			}
 		}
 
-		// Half of the walks begin near a change of the clock: on one of its nights.
+		// Half of the walks begin near a change of the clock, within 26 hours.
 		from := time.Unix(rapid.Int64Range(1.7e9, 2e9).Draw(t, "from"), 0).UTC()
 		if rapid.Bool().Draw(t, "near") {
 			from = change(at, from).Add(time.Duration(rapid.IntRange(-26*60, 26*60).Draw(t, "minutes")) * time.Minute)
@@ -202,7 +202,7 @@ func TestSchedulesAreThoseOfRobfigCron(t *testing.T) {
 		for range 20 {
 			next := theirs.Next(from).UTC()
 			if next.Sub(from) > 4*366*24*time.Hour || next.Before(from) {
-				break // it looks five years ahead
+				break // robfig/cron looks five years ahead
 			}
 			require.Equal(t, next, ours.Next(from), "%s in %s after %s", canonical, zone, from)
 			require.Equal(t, next, ours.Prev(next.Add(time.Duration(rapid.IntRange(0, 59).Draw(t, "s"))*time.Second)))
@@ -216,7 +216,7 @@ func TestSchedulesAreThoseOfRobfigCron(t *testing.T) {
 	})
 }
 
-// change is when the clock of a zone is put next, to the hour; t where it never is.
+// change is the next change of a zone's clock, to the hour, or t if there is none.
 func change(zone *time.Location, t time.Time) time.Time {
 	_, before := t.In(zone).Zone()
 	for h := range 366 * 24 {

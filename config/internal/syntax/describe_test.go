@@ -15,7 +15,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// The part of docs/language.md that is written from the tables which decode the files: "make golden" writes it.
+// A part of docs/language.md is written from the tables that decode the files: "make golden" writes it.
 func TestTheReferenceIsTheLanguage(t *testing.T) {
 	const page, begin = "../../../docs/language.md", "<!-- make golden writes this block -->\n```\n"
 	text, err := os.ReadFile(page)
@@ -159,7 +159,7 @@ func (t *BlockType) write(b *strings.Builder, indent string, shared map[string]d
 	fmt.Fprintf(b, "%s}\n", indent)
 }
 
-// The page says once what a reference has.
+// The page says once which attributes a reference has.
 func TestAReferenceHasThePathAndTheArguments(t *testing.T) {
 	for _, k := range kind.All() {
 		want := []string{"path"}
@@ -205,7 +205,7 @@ func eachType(types []*BlockType, f func(*BlockType)) {
 	}
 }
 
-// Nobody can look up what has no name, type or sentence.
+// Without a name, a type and a sentence, no user can look an argument up.
 func TestEveryArgumentIsDescribed(t *testing.T) {
 	eachType(Language.blocks, func(b *BlockType) {
 		require.True(t, strings.HasSuffix(b.doc, "."), b.Name)
@@ -216,8 +216,8 @@ func TestEveryArgumentIsDescribed(t *testing.T) {
 	})
 }
 
-// The acceptance test of the architecture: whatever package kind declares is a block of the language, at the top, in modules and in
-// containers, with exactly its parameters.
+// This is the acceptance test of the architecture: every kind of package kind is a block of the language with exactly its parameters. The
+// block stands at the top, in modules and in containers.
 func TestEveryKindIsABlockWithItsParameters(t *testing.T) {
 	for _, k := range kind.All() {
 		b := Language.nested(k.Name)
