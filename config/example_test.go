@@ -24,7 +24,7 @@ func loadExample(t *testing.T, name string) (string, *config.Config) {
 	return dir, c
 }
 
-// This is the whole example on which the language was designed.
+// The language was designed on this example, which loads as a whole.
 func TestTheExampleOfTheDesignLoadsFromADirectory(t *testing.T) {
 	dir, c := loadExample(t, "payments")
 	require.Equal(t, "payments-prod", c.Stack)

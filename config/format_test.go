@@ -110,8 +110,8 @@ func TestFormatKeepsTheMeaningOfAnyExpression(t *testing.T) {
 	})
 }
 
-// FuzzFormatKeepsTheMeaning checks that the syntax tree stays the same except for parentheses and the quotes around an interpolation, that
-// all comments stay, and that formatting once more changes nothing.
+// FuzzFormatKeepsTheMeaning checks that the syntax tree stays the same except for parentheses and the quotes around an interpolation. All
+// comments stay, and formatting once more changes nothing.
 func FuzzFormatKeepsTheMeaning(f *testing.F) {
 	cases, err := filepath.Glob("../testdata/config/*.txtar")
 	require.NoError(f, err)

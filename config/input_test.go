@@ -185,8 +185,8 @@ func hclText(text string, escaped bool) string {
 	return `"` + b.String() + `"`
 }
 
-// A name, a key or a password reached ZooKeeper in Unicode's form NFC whatever its bytes were, and half a surrogate pair as U+FFFD. That
-// made a lock beside the one that programs hold, and the digest of another password. Text from every source keeps its bytes, or is refused
+// A name, a key or a password reached ZooKeeper in Unicode's form NFC whatever its bytes were, and half a surrogate pair as U+FFFD. The
+// result was a lock beside the one that programs hold, and the digest of another password. Text from every source keeps its bytes, or is refused
 // with the reason.
 func TestTextIsItsBytesOrRefused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -111,8 +111,8 @@ func (x *execRun) rest() (string, int) {
 }
 
 // inTime runs a command whose session comes into doubt. It compares the command's output, its exit code, and the texts that exec must
-// print; nil means none. A machine that stops for long can fail this by time alone: a sixth of a session timeout passes, or the time that
-// the code leaves a command. So there are further tries with longer timeouts.
+// print; nil means none. They can come too late on a machine that stops for a sixth of a session timeout, or for the time that the code
+// leaves a command. So there are further tries with longer timeouts.
 func inTime(t *testing.T, args []string, happens func(t *testing.T, x *execRun), said string, code int, texts []string) {
 	t.Helper()
 	otherwise := ""

@@ -14,7 +14,7 @@ import (
 )
 
 // A program that may write to the root names an output, a node or a contender as it likes. Here each text of each node, and of a file,
-// writes lines of its own, is one that a terminal or a CI runner obeys, or is 20 kB long. A damaged mark forged "No changes." and workflow
+// writes lines of its own that a terminal or a CI runner obeys, or is 20 kB long. A damaged mark forged "No changes." and workflow
 // commands. One long name made each line of status as long.
 func TestNoTextOfOthersMakesALineOfItsOwn(t *testing.T) {
 	const evil = "\u202ex\u0085\nFORGED\n::error::FORGED\r##[error]x\x1b[31m ##vso[x]\x1b]0;owned\x07"

@@ -140,7 +140,7 @@ func unscripted(t *testing.T) map[string]string {
 	return reasons
 }
 
-// condition matches the conditions with which a line of a script may begin.
+// condition matches the conditions at the start of a line of a script.
 var condition = regexp.MustCompile(`^(\[[^]]*\] )+`)
 
 // scriptedText is the output that scripts expect: the lines that look at it, without the marks of a regular expression, and the files that

@@ -119,7 +119,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 		ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.ReplaceAll(text, args[1], args[2])), 0o600))
 	},
 
-	// json checks that the last standard output is one JSON document. json lines checks that each of its lines is one, and that they are of
+	// json checks that the last standard output is one JSON document. "json lines" checks that each of its lines is one, and that they are of
 	// the types that follow, if any. Messages about the progress on a slow machine do not count.
 	"json": func(ts *testscript.TestScript, _ bool, args []string) {
 		text := strings.TrimSpace(ts.ReadFile("stdout"))

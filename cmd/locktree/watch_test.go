@@ -32,7 +32,7 @@ func (b *bench) watched(lasts time.Duration, args ...string) string {
 	return out
 }
 
-// status -watch reports an outage that outlasts the session, with what it saw last, and reports that it is over.
+// status -watch reports an outage that outlasts the session, with the last state that it saw, and reports its end.
 func TestWatchGoesOnAfterAnOutage(t *testing.T) {
 	inFakeTime(t, oneLedger, func(t *testing.T, b *bench) {
 		b.run(exit.OK, "apply", "-auto-approve")

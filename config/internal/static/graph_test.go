@@ -12,8 +12,8 @@ import (
 	"github.com/locktree/locktree/config/internal/syntax"
 )
 
-// Every declaration comes after those that it waits for, unless the two are on a cycle. A declaration on no cycle does not fail. Of each
-// set of connected cycles at least one is reported.
+// Every declaration comes after those that it waits for, unless the two are on a cycle. A declaration on no cycle does not fail. At
+// least one of each set of connected cycles is reported.
 func TestOrderAgainstBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "declarations")

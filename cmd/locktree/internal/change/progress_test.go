@@ -37,8 +37,8 @@ func (h *host) Uninterrupted(context.Context) (over func(), err error) { return 
 func (h *host) Changing(bool)                                          {}
 func (h *host) Grouped() bool                                          { return false }
 
-// Every ten seconds the work under way is named, and none that is done: changes of a long transaction, and a lock that is drained until it
-// is removed.
+// Every ten seconds the work under way is named, and none that is done. It is a change of a long transaction, or a lock that is drained
+// until it is removed.
 func TestStillUnderWay(t *testing.T) {
 	for form, lines := range map[string][]string{
 		"human": {"mutex.b: Still creating... [10s elapsed]", "mutex.b: Still creating... [20s elapsed]", "mutex.c: Still draining... [10s elapsed]"},

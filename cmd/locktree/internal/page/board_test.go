@@ -260,8 +260,8 @@ var (
 	attribute = regexp.MustCompile(`\s([a-zA-Z-]+)=`)
 )
 
-// The content of a node is text on every page: no tag or attribute comes from it, and no character that a terminal obeys or that turns text
-// around. No page has inline code that the content security policy would have to allow.
+// The content of a node is text on every page: no tag or attribute comes from it. No page has a character that a terminal obeys or
+// that turns text around, or inline code that the content security policy would have to allow.
 func TestWhatStandsInNodesIsText(t *testing.T) {
 	snap := scene()
 	snap.Locks[4] = &inspect.Report{Path: "/" + evil, Kind: kind.Mutex, Junk: []string{"/x/" + evil},
@@ -361,7 +361,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	require.Equal(t, 1, strings.Count(text, "\nlocktree_lock_holders{"), "of very many locks those in use")
 }
 
-// With more than 5,000 locks, an idle job and an election without a candidate had no series, so the alert LocktreeSlotNotRun and
+// With more than 5,000 locks, an idle job and an election without a candidate had no series. The alert LocktreeSlotNotRun and
 // the dashboard's "Locks that somebody should hold" stayed silent about them.
 func TestIdleJobAndElectionAmongManyLocksHadNoSeries(t *testing.T) {
 	job := declared("/locks/hourly", kind.Once, nil, nil)

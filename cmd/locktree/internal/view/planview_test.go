@@ -125,7 +125,7 @@ func TestPlanColors(t *testing.T) {
 	require.Contains(t, out.String(), "\x1b[1;31mdestroyed\x1b[0m")
 }
 
-// Of equal problems people read the first, three more addresses and a count; programs read each.
+// People read the first of equal problems, three more addresses and a count; programs read each.
 func TestFindingsAlikeAreFoldedForPeople(t *testing.T) {
 	p := &plan.Plan{}
 	for i := range 47 {

@@ -63,7 +63,7 @@ type terraformOutcome struct {
 	Importing     *struct{ ID string }
 }
 
-// terraformJSON builds the program around hashicorp/terraform-json. That is a module of its own, so users of locktree do not download it.
+// terraformJSON builds the program around hashicorp/terraform-json. The program is a module of its own, so users of locktree do not download it.
 var terraformJSON = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "terraform-json-")
 	if err != nil {

@@ -86,7 +86,7 @@ type tab struct {
 	complaints []string
 }
 
-// look is the size, the colour scheme and the scale in which the page is viewed.
+// look is the size, the colour scheme and the scale of a view of the page.
 type look struct {
 	width, height int64
 	dark          bool
