@@ -20,7 +20,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// share is a way to take a lane's lock, and how much of its room that takes.
+// share is a way to take a lane's lock, and the part of the lock's room that this takes.
 type share struct {
 	weight int
 	take   func(*recipes.Client) harness.Take
@@ -30,17 +30,17 @@ type share struct {
 type lane struct {
 	believers
 	name   string
-	queue  string         // where who has to wait stands
-	ahead  int            // contenders of the holder in it
-	holder share          // of whoever holds while the fault begins
-	rivals []share        // what rivals take in turn; the first must wait for the holder
+	queue  string         // the node of the waiters
+	ahead  int            // the holder's contenders in queue
+	holder share          // of the holder when the fault begins
+	rivals []share        // rivals take these in turn; the first must wait for the holder
 	x      *recipes.Lease // the holder's
 }
 
-// lanes are locks of every recipe, with readers and writers on either side. The set has locks of its own: what holds it up
-// must be the fault, and not its neighbours.
+// lanes returns locks of every recipe, with readers and writers on either side. The set has locks of its own, so that only the fault
+// can hold it up, and not another lane.
 func lanes() []*lane {
-	const readers = 1000 // as many as there may be
+	const readers = 1000 // the most there may be
 	mutex := share{1, func(c *recipes.Client) harness.Take { return c.Mutex("/m").Lock }}
 	election := share{1, func(c *recipes.Client) harness.Take { return c.Election("/e").Campaign }}
 	write := func(path string) share {
@@ -63,7 +63,6 @@ func lanes() []*lane {
 	}
 }
 
-// declareLanes declares their locks.
 func declareLanes(t *testing.T, c *recipes.Client) {
 	t.Helper()
 	permits := func(n int) kind.Params {
@@ -77,9 +76,9 @@ func declareLanes(t *testing.T, c *recipes.Client) {
 	}
 }
 
-// believers checks, at each grant, that those granted before who still believe to hold leave room for it.
+// believers checks each grant: earlier holders that still believe they hold must leave room for it.
 type believers struct {
-	room   int // what may be held at once; 0 is 1
+	room   int // how much may be held at once; 0 means 1
 	mu     sync.Mutex
 	leases []believer
 }
@@ -89,8 +88,8 @@ type believer struct {
 	weight int
 }
 
-// granted is to be called as soon as the lock has been granted. Of a lease that is over by the clock its context says so,
-// whether a timer has run or not, on a machine that has just stopped.
+// granted must be called as soon as the lock is granted. The context of a lease that is over by the clock says so, even if no timer has
+// run because the machine had stopped.
 func (b *believers) granted(x *recipes.Lease, weight int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +102,7 @@ func (b *believers) granted(x *recipes.Lease, weight int) error {
 				return fmt.Errorf("%s is granted while %s is believed to be held, %d of %d", x.Node(), other.Node(), held, room)
 			}
 		}
-		if weight < room && other.weight < room { // tokens order what excludes
+		if weight < room && other.weight < room { // tokens order only what excludes each other
 			continue
 		}
 		if other.Token() >= x.Token() && other.Token() != 0 && x.Token() != 0 {
@@ -114,8 +113,8 @@ func (b *believers) granted(x *recipes.Lease, weight int) error {
 	return nil
 }
 
-// contend locks, holds for a moment and unlocks, over and over, until ctx ends. What a broken ensemble costs is not an
-// error; two believers are.
+// contend locks, holds for a moment and unlocks, over and over, until ctx ends. Failures of a broken ensemble are not errors;
+// two believers are.
 func (l *lane) contend(ctx context.Context, c *recipes.Client) error {
 	for i := 0; ctx.Err() == nil; i++ {
 		way := l.rivals[i%len(l.rivals)]
@@ -138,15 +137,14 @@ func (l *lane) contend(ctx context.Context, c *recipes.Client) error {
 	return nil
 }
 
-// grants counts them.
 func (b *believers) grants() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.leases)
 }
 
-// atLeast waits for that many grants. When there are none at all for so long, the servers' logs, which a failed test prints,
-// say more than a run that times out.
+// atLeast waits for n grants. It fails when none comes for hostile.Patience: a failed test prints the servers' logs, which say more than
+// a run that times out.
 func (l *lane) atLeast(t *testing.T, n int) {
 	t.Helper()
 	for last, since := -1, time.Now(); ; {
@@ -169,7 +167,7 @@ type contest struct {
 	stop    func()        // waits for the rivals, and fails if they saw two believers
 }
 
-// hold takes all lanes. Its error names who is in the way.
+// hold takes all lanes. Its error names the contender in the way.
 func (c *contest) hold(t *testing.T, client *recipes.Client) error {
 	t.Helper()
 	ctx := within(t, hostile.Patience)
@@ -184,7 +182,7 @@ func (c *contest) hold(t *testing.T, client *recipes.Client) error {
 	return nil
 }
 
-// holdAll is a contest without rivals yet, whose holder is client.
+// holdAll begins a contest with client as the holder, and without rivals.
 func holdAll(t *testing.T, client *recipes.Client) *contest {
 	t.Helper()
 	c := &contest{lanes: lanes()}
@@ -206,7 +204,7 @@ func (c *contest) waiting(client *recipes.Client) []<-chan result {
 	return all
 }
 
-// granted requires that all are granted what they wait for, gives it back, and returns the leases. Their tokens are known.
+// granted requires that all waiters are granted their locks. It gives the locks back, and returns the leases, whose tokens are known.
 func (c *contest) granted(t *testing.T, all []<-chan result) []*recipes.Lease {
 	t.Helper()
 	leases := make([]*recipes.Lease, len(all))
@@ -221,7 +219,7 @@ func (c *contest) granted(t *testing.T, all []<-chan result) []*recipes.Lease {
 	return leases
 }
 
-// queued waits until n rivals stand in every lane; false when the holder loses one before.
+// queued waits until n rivals stand in every lane. It returns false if the holder loses a lane before that.
 func (c *contest) queued(t *testing.T, watcher *recipes.Client, n int) bool {
 	t.Helper()
 	for _, l := range c.lanes {
@@ -244,7 +242,7 @@ func (c *contest) lost(t *testing.T, since time.Time) {
 	}
 }
 
-// over says why a lane is not held any more; nil while all are.
+// over says why a lane is no longer held; nil while all are.
 func (c *contest) over() error {
 	for _, l := range c.lanes {
 		if l.x != nil && l.x.Context().Err() != nil {
@@ -254,7 +252,7 @@ func (c *contest) over() error {
 	return nil
 }
 
-// outlasts requires that what has happened to the servers has not cost the holder a lane.
+// outlasts requires that the faults of the servers have not cost the holder a lane.
 func (c *contest) outlasts(t *testing.T) {
 	t.Helper()
 	for _, l := range c.lanes {
@@ -271,7 +269,7 @@ func (c *contest) unlock(t *testing.T) (err error) {
 	return err
 }
 
-// atLeast waits for that many grants in every lane.
+// atLeast waits for n grants in every lane.
 func (c *contest) atLeast(t *testing.T, n int) {
 	t.Helper()
 	for _, l := range c.lanes {
@@ -279,8 +277,8 @@ func (c *contest) atLeast(t *testing.T, n int) {
 	}
 }
 
-// contest begins one: the holder knows the servers in on, each rival one of at. Where the machine is so slow that the leases
-// are over before all of them queue, it begins again, with sessions half as long again, up to busyTimeout.
+// contest begins a contest. The holder knows the servers in on, and each rival knows one of the servers in at. If the leases end on a
+// slow machine before all rivals queue, it begins again with session timeouts half as long again, up to busyTimeout.
 func (e *ensemble) contest(t *testing.T, timeout time.Duration, on, at []*realzk.Server) *contest {
 	t.Helper()
 	watcher := e.client(t, busyTimeout, e.servers...)
@@ -301,7 +299,7 @@ func (e *ensemble) contest(t *testing.T, timeout time.Duration, on, at []*realzk
 	}
 }
 
-// rival lets one client for each of the servers contend in every lane until the end.
+// rival lets one client for each of the servers contend in every lane until stop, or the test's end.
 func (c *contest) rival(t *testing.T, e *ensemble, timeout time.Duration, at []*realzk.Server) {
 	ctx, end := context.WithCancel(t.Context())
 	failed := make(chan error, len(at)*len(c.lanes))
@@ -319,7 +317,7 @@ func (c *contest) rival(t *testing.T, e *ensemble, timeout time.Duration, at []*
 	}
 }
 
-// What a contest would notice, shown on leases that are no rivals.
+// The leases here are no rivals: they only show what a contest would notice.
 func TestAContestNoticesTooManyBelieversAndTokensThatDoNotGrow(t *testing.T) {
 	harness.Bubble(t, func(t *testing.T) {
 		c := dial(t, recipes.Config{Servers: []string{"zk"}, Dialer: zktest.Start(t).DialContext, SessionTimeout: realTimeout})

@@ -49,12 +49,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// realTimeout is for sessions whose end is waited for, and that must not come before; busyTimeout for those that live on.
+// realTimeout is for sessions whose end a test waits for, and which must not end earlier. busyTimeout is for sessions that live on.
 const realTick, realTimeout = 500 * time.Millisecond, 20 * time.Second
 
-// holdUntilKilled says on standard output what its leases do: "held TOKENS", then "ended CAUSE" and "wrote ERROR", of the one
-// of which the unexpected is told if there is one; and for every line on standard input "proven ERROR". spec is
-// "ADDRESS TIMEOUT".
+// holdUntilKilled says on standard output what its leases do: "held TOKENS", then "ended CAUSE" and "wrote ERROR". If a lease has an
+// unexpected cause or error, these are printed. For every line on standard input it prints "proven ERROR". spec is "ADDRESS TIMEOUT".
 func holdUntilKilled(spec string) {
 	addr, timeout, _ := strings.Cut(spec, " ")
 	limit, err := time.ParseDuration(timeout)
@@ -113,7 +112,7 @@ type victim struct {
 	in    io.Writer
 	lines *bufio.Scanner
 
-	tokens []uint64 // the lanes'
+	tokens []uint64 // of the lanes
 }
 
 func startVictim(t *testing.T, addr string, timeout time.Duration) *victim {
@@ -139,7 +138,7 @@ func startVictim(t *testing.T, addr string, timeout time.Duration) *victim {
 	return v
 }
 
-// hears waits for the process's next line; false when there is none any more.
+// hears waits for the process's next line; it returns false after the last one.
 func (v *victim) hears() bool {
 	defer time.AfterFunc(hostile.Patience, func() { _ = v.cmd.Process.Kill() }).Stop()
 	return v.lines.Scan()
@@ -154,9 +153,9 @@ func (v *victim) says(t *testing.T, prefix string) string {
 	return rest
 }
 
-// proves lets the process prove its lease now, and returns why it could not, or "<nil>".
+// proves lets the process prove its leases now, and returns why it could not, or "<nil>".
 func (v *victim) proves() string {
-	_, _ = io.WriteString(v.in, "\n") // one that has ended says so below
+	_, _ = io.WriteString(v.in, "\n") // fails if the process has ended: see below
 	said := "nothing"
 	for v.hears() {
 		if err, ok := strings.CutPrefix(v.lines.Text(), "proven "); ok {
@@ -181,7 +180,7 @@ func realClient(t *testing.T, srv *realzk.Server, id string) *recipes.Client {
 	return dial(t, recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: busyTimeout, ID: id})
 }
 
-// dial gives servers and machine all the time that they need.
+// dial gives the servers and the machine all the time that they need.
 func dial(t *testing.T, cfg recipes.Config) *recipes.Client {
 	t.Helper()
 	cfg.ConnectTimeout = hostile.Patience
@@ -191,7 +190,7 @@ func dial(t *testing.T, cfg recipes.Config) *recipes.Client {
 	return c
 }
 
-// live is the session that a client has.
+// live returns the client's session.
 func live(t *testing.T, c *recipes.Client) *session.Session {
 	t.Helper()
 	s, err := session.Live(t.Context(), c)
@@ -214,7 +213,7 @@ func declareReal(t *testing.T, c *recipes.Client, path string, p kind.Params) {
 
 var openACL = zk.WorldACL(zk.PermAll)
 
-// held takes a lock that is to be had.
+// held takes a lock, and requires success.
 func held(t *testing.T, take harness.Take) *recipes.Lease {
 	t.Helper()
 	x, err := take(t.Context())
@@ -235,7 +234,7 @@ func queued(t *testing.T, c *recipes.Client, path string, n int) {
 	queuedUnless(t, c, path, n, nil)
 }
 
-// queuedUnless is queued, and returns false when over is closed before.
+// queuedUnless is queued, but returns false if over is closed before that.
 func queuedUnless(t *testing.T, c *recipes.Client, path string, n int, over <-chan struct{}) bool {
 	t.Helper()
 	ctx := within(t, hostile.Patience)
@@ -263,7 +262,7 @@ func queuedUnless(t *testing.T, c *recipes.Client, path string, n int, over <-ch
 	}
 }
 
-// struck sends a signal to a process that holds every lane, and returns it when those that wait have been granted the locks.
+// struck sends a signal to a process that holds every lane. It returns the process when the waiters have been granted the locks.
 func struck(t *testing.T, srv *realzk.Server, c *recipes.Client, signal syscall.Signal) *victim {
 	t.Helper()
 	v := startVictim(t, srv.Addr, realTimeout)
@@ -301,7 +300,7 @@ func TestRealHolderStoppedForLongerThanItsSessionWritesNothing(t *testing.T) { /
 	require.Equal(t, "0", string(data))
 }
 
-// On one server, with every recipe: what five clients hold at once leaves room for each other, tokens grow, and nothing is left.
+// Five clients use every recipe on one server. They leave each other room in every lock, tokens grow, and nothing is left.
 func TestRealRecipesExcludeAndCount(t *testing.T) {
 	t.Parallel()
 	srv, c := realServer(t)
@@ -314,7 +313,7 @@ func TestRealRecipesExcludeAndCount(t *testing.T) {
 	}
 }
 
-// emptied waits until a family has no keys.
+// emptied waits until a node has no children.
 func emptied(t *testing.T, c *recipes.Client, family string) {
 	t.Helper()
 	s := live(t, c)
@@ -340,7 +339,7 @@ func TestRealHolderStoppedForAQuarterOfItsSessionKeepsItsLock(t *testing.T) {
 	}
 }
 
-// stoppedForAQuarter stops a holder twice, and says whether its session's timeout gave the machine the time for it.
+// stoppedForAQuarter stops a holder twice. It returns false if the machine is too slow for the session timeout.
 func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *recipes.Client, timeout time.Duration) (inTime bool) {
 	t.Helper()
 	v := startVictim(t, srv.Addr, timeout)
@@ -355,7 +354,7 @@ func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *recipes.Client, tim
 		require.NoError(t, harness.Pause(t.Context(), timeout/4))
 		require.NoError(t, v.cmd.Process.Signal(syscall.SIGCONT))
 		after := v.proves()
-		if inTime = time.Since(began) < timeout*3/8; inTime { // what began proved lasts for half of it
+		if inTime = time.Since(began) < timeout*3/8; inTime { // a proof at began lasts for half the timeout
 			require.Equal(t, "<nil>", before)
 			require.Equal(t, "<nil>", after)
 			for i, l := range all.lanes {
@@ -410,11 +409,11 @@ func TestRealRestartKeepsHolderQueueAndTokens(t *testing.T) { // failure matrix,
 	w := all.waiting(b)
 	all.queued(t, a, 1)
 	srv.Kill()
-	deadline := all.lanes[0].x.Deadline() // without a server nothing is proven any more
+	deadline := all.lanes[0].x.Deadline() // without a server, nothing extends it
 	srv.Restart()
 	for i, l := range all.lanes {
 		err := proven(t, l.x)
-		if time.Now().Before(deadline) { // else the server was away for longer than the lease lasts
+		if time.Now().Before(deadline) { // otherwise the server was away for longer than the lease lasts
 			require.NoError(t, err, l.name)
 			require.Empty(t, w[i], l.name)
 		}
@@ -423,7 +422,7 @@ func TestRealRestartKeepsHolderQueueAndTokens(t *testing.T) { // failure matrix,
 	all.granted(t, w)
 }
 
-// Row 41 of the failure matrix: whatever else answers on the port. What each peer costs alone is TestHostilePeerDuringHandshake's.
+// Row 41 of the failure matrix: other programs answer on the port. TestHostilePeerDuringHandshake shows what each such peer costs alone.
 func TestRealServerIsFoundAmongHostilePorts(t *testing.T) {
 	t.Parallel()
 	srv, first := realServer(t)

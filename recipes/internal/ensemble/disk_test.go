@@ -25,7 +25,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// disks are the ensemble's: 64 MB each.
+// disks makes disks of 64 MB for the servers of an ensemble.
 type disks struct{ t *testing.T }
 
 // mount gives a server a file system of its own; the test's process has its own table of mounts.
@@ -34,7 +34,7 @@ func (d *disks) mount(dataDir, _ string) error {
 	return syscall.Mount("tmpfs", dataDir, "tmpfs", 0, "size=64m")
 }
 
-// fill leaves a server's disk no room.
+// fill leaves no room on a server's disk.
 func (d *disks) fill(s *realzk.Server) {
 	d.t.Helper()
 	f, err := os.Create(filepath.Join(s.Dir, "data", "ballast"))
@@ -62,7 +62,8 @@ func write(t *testing.T, c *recipes.Client) error {
 	return err
 }
 
-// Row 28 of the failure matrix: a server whose disk is full goes down; one of three costs nothing, two of three cost the lock, to one holder.
+// Row 28 of the failure matrix: a server whose disk is full goes down. One of three costs nothing. Two of three cost the holder its lock,
+// and afterwards there is one holder.
 func TestRealFullDisks(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	t.Parallel()
@@ -81,7 +82,7 @@ func TestRealFullDisks(t *testing.T) {
 	leader, followers := e.roles()
 
 	d.fill(followers[0])
-	for written := 0; written < 20; { // a megabyte, four times what a log has in reserve
+	for written := 0; written < 20; { // a megabyte, four times the space that a log reserves
 		if write(t, w) == nil {
 			written++
 		}
@@ -106,11 +107,11 @@ func TestRealFullDisks(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded, "%s: no hang", l.name)
 	}
 
-	for _, f := range followers { // one after the other: each copies the data of the leader, which has had room all the time
+	for _, f := range followers { // one after the other: each copies the data of the leader, whose disk was never full
 		d.free(f)
-		f.Kill() // it may hang about, or have ended by itself
-		// With what they could still write, one of some forty kept the nodes of a session that had ended, and counted the difference
-		// (ZOOKEEPER-4541, see check.Client): a lock that nobody holds, for all who connect there.
+		f.Kill() // it may still run, or have ended by itself
+		// With the data that they could still write, one server of some forty kept the nodes of an ended session, and counted the
+		// difference (ZOOKEEPER-4541, see check.Client). Its clients then see a lock that is taken, but has no live holder.
 		require.NoError(t, os.RemoveAll(filepath.Join(f.Dir, "data", "version-2")))
 		f.Restart()
 	}
@@ -129,7 +130,7 @@ func TestRealFullDisks(t *testing.T) {
 	require.NoError(t, c.unlock(t))
 }
 
-// Row 35 of the failure matrix: a parent that a foreign client made as a container goes whenever nobody queues.
+// Row 35 of the failure matrix: a foreign client made the parent as a container, so it goes whenever its queue is empty.
 func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
 	t.Parallel()
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions,
@@ -155,19 +156,19 @@ func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
 		_, err = m.Lock(t.Context())
 		require.ErrorIs(t, err, recipes.ErrNotProvisioned, "and what to do")
 	}
-	x := held(t, made.Lock) // who may create, does
+	x := held(t, made.Lock) // WithCreate makes the node again
 	require.Greater(t, x.Token(), last)
 	require.NoError(t, x.Unlock(t.Context()))
 }
 
-// wallClock is the wall clock of the servers started after it was made: how far it is off. Their monotonic clock is the
-// machine's, as when an administrator sets the date.
+// wallClock sets the wall clock of the servers started after it was made, as an offset. Their monotonic clock stays the machine's, as
+// when an administrator sets the date.
 type wallClock struct {
 	t    *testing.T
 	file string
 }
 
-// newWallClock leaves this process alone: Go does not load libraries. It is for tests that are not parallel.
+// newWallClock does not change the clock of this process, because Go does not load libraries. It is for tests that are not parallel.
 func newWallClock(t *testing.T) *wallClock {
 	t.Helper()
 	libraries, err := filepath.Glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
@@ -184,18 +185,19 @@ func newWallClock(t *testing.T) *wallClock {
 
 func (w *wallClock) set(off time.Duration) {
 	w.t.Helper()
-	next := w.file + ".next" // half a file is never seen
+	next := w.file + ".next" // so a server never reads half a file
 	require.NoError(w.t, os.WriteFile(next, fmt.Appendf(nil, "%+d\n", int64(off.Seconds())), 0o600))
 	require.NoError(w.t, os.Rename(next, w.file))
 }
 
-// Row 31 of the failure matrix: whoever sets the date of a server takes no lock away, keeps no dead one, and changes no order.
+// Row 31 of the failure matrix: a change of a server's date takes no lock from its holder, keeps no lock of a dead one, and changes no
+// order.
 func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	wall := newWallClock(t)
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions, Properties: map[string]string{"zookeeper.forceSync": "no"}})
 	e := &ensemble{t, []*realzk.Server{srv}}
-	const timeout = busyTimeout // what ends within it ends because of the clock
+	const timeout = busyTimeout // so long that only the clock can end anything
 	c := e.client(t, timeout, srv)
 	declareReal(t, c, "/m", kind.Mutex.New())
 	declareReal(t, c, "/d", kind.Mutex.New())
@@ -235,12 +237,12 @@ func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 	require.Same(t, s, now, "the session lives")
 }
 
-// diesAndIsExpired lets a holder of /d lose its connections for good, and heir have the lock after it.
+// diesAndIsExpired makes a holder of /d lose its connections for good, and requires that heir gets the lock after it.
 func diesAndIsExpired(t *testing.T, srv *realzk.Server, heir *recipes.Client) {
 	t.Helper()
 	ctx := within(t, hostile.Patience)
 	var cable *harness.Cutter
-	for held := false; !held; { // so short a session may be over before it has the lock
+	for held := false; !held; { // so short a session may end before it has the lock
 		cable = &harness.Cutter{Next: (&net.Dialer{}).DialContext}
 		c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: 4 * realTick, ConnectTimeout: hostile.Patience, Dialer: cable.Dial})
 		require.NoError(t, err)

@@ -28,7 +28,7 @@ type network struct {
 	net *realzk.Network
 }
 
-// alone parts a server from the others, or no longer. Its clients reach it all the same.
+// alone cuts a server off from the others, or connects it to them again. Its clients reach it in either case.
 func (n *network) alone(victim *realzk.Server, parted bool) {
 	for _, s := range n.servers {
 		if s != victim {
@@ -37,8 +37,8 @@ func (n *network) alone(victim *realzk.Server, parted bool) {
 	}
 }
 
-// lostInTime waits for the end of a lease whose last committed write may have been sent at since. When its timer is run
-// is up to the machine; what it is set to is not, and whether two held at once is for the believers to tell.
+// lostInTime waits for the end of a lease whose last committed write may have been sent at since. It checks the deadline, because the
+// machine decides when the timer runs. The believers notice whether two held at once.
 func lostInTime(t *testing.T, x *recipes.Lease, since time.Time, timeout time.Duration) {
 	t.Helper()
 	<-x.Context().Done()
@@ -55,7 +55,7 @@ func TestRealPartitions(t *testing.T) {
 		return
 	}
 	servers := net.StartEnsemble(3, realzk.Options{TickTime: realTick, Config: map[string]string{
-		"maxSessionTimeout": "60000", "syncLimit": "8"}, // a leader that stalls for three ticks stays the leader, on a busy machine, too
+		"maxSessionTimeout": "60000", "syncLimit": "8"}, // a leader that stalls for three ticks stays the leader, even on a busy machine
 		Properties: map[string]string{"zookeeper.forceSync": "no"}})
 	n := &network{together(t, servers), net}
 
@@ -106,7 +106,7 @@ func TestRealPartitions(t *testing.T) {
 	t.Run("row 23: packets are lost in bursts everywhere", func(t *testing.T) {
 		_, _ = n.roles()
 		c := n.contest(t, 6*time.Second, servers, servers)
-		_ = c.unlock(t) // or it is lost
+		_ = c.unlock(t) // it may be lost
 		everybody := append([]*realzk.Server{nil}, servers...)
 		for end := time.Now().Add(8 * time.Second); time.Now().Before(end); {
 			from, to := everybody[rand.IntN(4)], everybody[rand.IntN(4)]
@@ -138,15 +138,15 @@ func TestRealPartitions(t *testing.T) {
 
 	for _, row := range []struct {
 		timeout time.Duration
-		without float64 // of it
+		without float64 // a quorum, as a part of timeout
 		kept    bool
 	}{{busyTimeout, 0.1, true}, {6 * time.Second, 0.75, false}, {6 * time.Second, 3, false}} {
 		t.Run(fmt.Sprintf("row 26: no quorum for %v of a session timeout of %v", row.without, row.timeout), func(t *testing.T) {
 			_, followers := n.roles()
 			c := n.contest(t, row.timeout, servers, followers)
-			// Not the leader: one of 3.8.0 that is stopped beside a follower goes on, in its old epoch, to propose what it has
-			// to expire, and takes the first acknowledgement of that for the one of NEWLEADER when the followers come back.
-			// The ensemble looks well then and never commits again (ZOOKEEPER-4685; 1 run in 20).
+			// The followers are paused, not the leader. A leader of 3.8.0 that is paused together with a follower goes on in its old
+			// epoch: it proposes to expire sessions. When the followers come back, it takes the first acknowledgement of such a
+			// proposal for that of NEWLEADER. The ensemble then looks well, but never commits again (ZOOKEEPER-4685; 1 run in 20).
 			for _, f := range followers {
 				f.Pause()
 				defer f.Resume()
@@ -168,7 +168,7 @@ func TestRealPartitions(t *testing.T) {
 	}
 
 	t.Run("row 29: the leader stalls again and again", func(t *testing.T) {
-		const timeout = 20 * time.Second // a heartbeat each 3.3 s; lost when nothing was proven for 10 s
+		const timeout = 20 * time.Second // a heartbeat each 3.3 s; the lease is lost after 10 s without a proof
 		leader, _ := n.roles()
 		c := holdAll(t, n.client(t, timeout, servers...))
 		for range 5 {
@@ -182,8 +182,8 @@ func TestRealPartitions(t *testing.T) {
 	})
 }
 
-// Row 40 of the failure matrix. Read-only servers are tried on an ensemble of their own: one of ZooKeeper 3.8.0 that has the mode switched on
-// did not always commit again after it had lost its quorum for 24 s.
+// Row 40 of the failure matrix. Read-only servers have an ensemble of their own: an ensemble of ZooKeeper 3.8.0 with this mode did not
+// always commit again after it had lost its quorum for 24 s.
 func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	t.Parallel()
@@ -201,11 +201,11 @@ func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
 	c.lost(t, lost)
 	refused(t, recipes.Config{Servers: []string{servers[0].Addr}, SessionTimeout: c.timeout}, "quorum")
 	servers[1].RestartWithoutWaiting()
-	c.granted(t, c.waiting(e.client(t, busyTimeout, servers[0], servers[1]))) // whoever waits long enough, once there are two
+	c.granted(t, c.waiting(e.client(t, busyTimeout, servers[0], servers[1]))) // a waiter is granted once there are two servers
 }
 
-// cutOff parts a server from the others while it serves the holder, and lets rivals on the rest contend: the case in
-// which a heartbeat of pings left two believers for 5.82 s, and one of sync for 2.17 s.
+// cutOff cuts a server off from the others while it serves the holder, and lets rivals on the rest contend. In this case a heartbeat of
+// pings left two believers for 5.82 s, and a heartbeat of sync requests for 2.17 s.
 func (n *network) cutOff(t *testing.T, timeout time.Duration, victim *realzk.Server, rest ...*realzk.Server) {
 	c := n.contest(t, timeout, []*realzk.Server{victim}, rest)
 	n.alone(victim, true)
@@ -221,8 +221,8 @@ func (n *network) cutOff(t *testing.T, timeout time.Duration, victim *realzk.Ser
 	n.roles()
 }
 
-// busyTimeout is for a lease that must outlast what the servers of a busy machine take for an election or a restart; the
-// servers have to allow it.
+// busyTimeout is for a lease that must outlast an election or a restart of the servers on a busy machine. The servers have to allow such
+// a timeout.
 const busyTimeout = 60 * time.Second
 
 var longSessions = map[string]string{"maxSessionTimeout": "60000"}
@@ -302,7 +302,7 @@ func (e *ensemble) stopped(t *testing.T, victim *realzk.Server, rest ...*realzk.
 	c.stop()
 }
 
-// moved pauses the server of a holder that knows another one, and says whether the session went there. It does not where the
+// moved pauses the server of a holder that knows another one, and says whether the session moved there. The session does not move if the
 // machine stopped for longer than the session had time.
 func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 	_, followers := e.roles()
@@ -333,7 +333,7 @@ func (e *ensemble) moved(t *testing.T, timeout time.Duration) bool {
 	return true
 }
 
-// proven verifies a lease until it is proven, or lost: the error says how.
+// proven verifies a lease until it is proven or lost. If it is lost, the error says how.
 func proven(t *testing.T, x *recipes.Lease) error {
 	err := x.Verify(t.Context())
 	for err != nil && x.Context().Err() == nil {
@@ -342,7 +342,7 @@ func proven(t *testing.T, x *recipes.Lease) error {
 	return err
 }
 
-// Rows 18 to 20, 24 and 26 of the failure matrix, as far as signals make them.
+// Rows 19, 20 and 26 of the failure matrix, as far as signals can cause them.
 func TestRealEnsembleHasOneBelieverAtATime(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	t.Parallel()

@@ -26,7 +26,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// secureServer is Apache ZooKeeper with a TLS port (Netty), which asks clients for a certificate of ca.
+// secureServer starts Apache ZooKeeper with a TLS port (Netty) that requires a client certificate of a.
 func secureServer(t *testing.T, a *hostile.CA) (plain *realzk.Server, secure string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func secureServer(t *testing.T, a *hostile.CA) (plain *realzk.Server, secure str
 	return plain, net.JoinHostPort("localhost", fmt.Sprint(port))
 }
 
-// TLS against the real server: the recipes work over it, a client without the right certificate gets nowhere.
+// The recipes work over TLS with a real server, and a client without the right certificate gets no access.
 func TestRealTLS(t *testing.T) {
 	t.Parallel()
 	a, stranger := hostile.Authority(t), hostile.Authority(t)
@@ -71,7 +71,7 @@ func TestRealTLS(t *testing.T) {
 		require.NoError(t, l.Unlock(t.Context()))
 	})
 
-	// A server lists the connections of the port that it is asked at.
+	// A server lists only the connections of the port on which it is asked.
 	t.Run("a holder at the other port is not away", func(t *testing.T) {
 		holder := dial(t, config(alice))
 		s := live(t, holder)
@@ -101,7 +101,7 @@ func TestRealTLS(t *testing.T) {
 	})
 }
 
-// Who the server takes a certificate's owner for, and who we say: an ACL that names somebody else locks us out.
+// The server and we must derive the same name from a certificate: an ACL with another name locks us out.
 func TestRealServerSpellsSubjectsAsWeDo(t *testing.T) {
 	t.Parallel()
 	a := hostile.Authority(t)
@@ -159,7 +159,7 @@ func TestRealServerSpellsSubjectsAsWeDo(t *testing.T) {
 	}
 }
 
-// refused requires that no session is to be had, and that Dial says why.
+// refused requires that Dial gets no session, and says why.
 func refused(t *testing.T, cfg recipes.Config, why string) {
 	t.Helper()
 	hostile.Refused(t, func(connectTimeout time.Duration) error {
@@ -173,7 +173,7 @@ func refused(t *testing.T, cfg recipes.Config, why string) {
 	}, why)
 }
 
-// What servers say who admit certain schemes only.
+// The servers of this test admit only certain schemes.
 func TestRealServersThatEnforceASchemeSayWhatIsMissing(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	t.Parallel()
@@ -195,7 +195,7 @@ func TestRealServersThatEnforceASchemeSayWhatIsMissing(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The scheme ensemble, where servers have it and where not.
+// The scheme "ensemble", on a server that has it and on one that does not.
 func TestRealServersOfAnotherNameAreNotTalkedTo(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// A run in which the servers lost a commit was told of as two holders of one lock.
+// A run in which the servers lost a commit was reported as two holders of one lock.
 func TestALostCommitIsTheServers(t *testing.T) {
 	srv := zktest.Start(t)
 	require.NoError(t, srv.Create("/commits", nil))

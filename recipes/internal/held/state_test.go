@@ -33,7 +33,7 @@ func steps[S interface {
 
 func (s useState) String() string { return [...]string{"used", "released", "exchanged"}[s] }
 
-// What is over stays over, and nothing is exchanged twice.
+// A holding that is over stays over, and no lease is exchanged twice.
 func TestAHoldingAndALeaseMakeOnlyLegalMoves(t *testing.T) {
 	require.Equal(t, map[string][]string{
 		"starting":        {"held", "over"},
@@ -47,7 +47,7 @@ func TestAHoldingAndALeaseMakeOnlyLegalMoves(t *testing.T) {
 	}, steps(useMoves, used, exchanged))
 }
 
-// The timer of one node was kept, and the others ran on for a session timeout, with all that they refer to.
+// Only the timer of one node was kept, to be stopped. The others ran on for a session timeout, with all that they refer to.
 func TestALeaseOfSeveralHiddenNodesLeavesNoTimerBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
