@@ -52,8 +52,8 @@ func TestMain(m *testing.M) {
 // realTimeout is for sessions whose end a test waits for, and which must not end earlier. busyTimeout is for sessions that live on.
 const realTick, realTimeout = 500 * time.Millisecond, 20 * time.Second
 
-// holdUntilKilled says on standard output what its leases do: "held TOKENS", then "ended CAUSE" and "wrote ERROR". If a lease has an
-// unexpected cause or error, these are printed. For every line on standard input it prints "proven ERROR". spec is "ADDRESS TIMEOUT".
+// holdUntilKilled says on standard output what its leases do: "held TOKENS", then "ended CAUSE" and "wrote ERROR". If one lease has an
+// unexpected result, it prints that one. For every line on standard input it prints "proven ERROR". spec is "ADDRESS TIMEOUT".
 func holdUntilKilled(spec string) {
 	addr, timeout, _ := strings.Cut(spec, " ")
 	limit, err := time.ParseDuration(timeout)
@@ -155,7 +155,7 @@ func (v *victim) says(t *testing.T, prefix string) string {
 
 // proves lets the process prove its leases now, and returns why it could not, or "<nil>".
 func (v *victim) proves() string {
-	_, _ = io.WriteString(v.in, "\n") // fails if the process has ended: see below
+	_, _ = io.WriteString(v.in, "\n") // a process that has ended is noticed below
 	said := "nothing"
 	for v.hears() {
 		if err, ok := strings.CutPrefix(v.lines.Text(), "proven "); ok {

@@ -26,7 +26,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// secureServer starts Apache ZooKeeper with a TLS port (Netty) that requires a client certificate of a.
+// secureServer starts Apache ZooKeeper with a TLS port (Netty) that requires a client certificate issued by a.
 func secureServer(t *testing.T, a *hostile.CA) (plain *realzk.Server, secure string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -47,7 +47,7 @@ func TestAHoldingAndALeaseMakeOnlyLegalMoves(t *testing.T) {
 	}, steps(useMoves, used, exchanged))
 }
 
-// Only the timer of one node was kept, to be stopped. The others ran on for a session timeout, with all that they refer to.
+// The lock kept only the timer of one node, and stopped it. The others ran on for a session timeout, with all that they refer to.
 func TestALeaseOfSeveralHiddenNodesLeavesNoTimerBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)

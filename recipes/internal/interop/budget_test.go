@@ -26,13 +26,13 @@ import (
 // libraries are the columns of the table.
 var libraries = []string{"ours", "Curator 5.4", "kazoo 2.8", "go-zookeeper"}
 
-// budgetRow is an operation and what it cost each library; "–" where it does not have it.
+// budgetRow is an operation and what it cost each library; "–" if the library does not have the operation.
 type budgetRow struct {
 	name  string
 	cells [4]string
 }
 
-// comparison is one recipe in each library; a party without a way in has none.
+// comparison is one recipe in each library. A library without the recipe has a party whose enter is nil.
 type comparison struct {
 	name    string
 	declare func(b *biller, path string, p party)
@@ -43,7 +43,7 @@ func declared(p kind.Params) func(*biller, string, party) {
 	return func(b *biller, path string, _ party) { b.declare(path, p) }
 }
 
-// declaredPermits is a semaphore of three permits; kazoo's own has another layout, and its limit for data.
+// declaredPermits declares a semaphore of three permits. That of kazoo has another layout, with its limit as data.
 func declaredPermits(b *biller, path string, p party) {
 	if p.name == "kazoo" {
 		require.NoError(b.t, b.srv.Create(path, []byte("3")))
@@ -58,7 +58,7 @@ func declaredThree(b *biller, path string, _ party) {
 	}
 }
 
-// comparisons are the free locks of the table.
+// comparisons returns the recipes that the table measures on free locks.
 func comparisons() []comparison {
 	return []comparison{
 		{"mutex", declared(kind.Mutex.New()), [4]party{ours("go", "", goMutex), foreign("curator", java, "mutex"),
@@ -89,9 +89,8 @@ func goTogether(n int) func(*recipes.Client, string) goLock {
 	}
 }
 
-// TestInteropBudget counts what each library asks of a server for the same operations, all on the same
-// in-memory server and over the same network, and compares it with the table of testdata/interop/README.md. With
-// INTEROP_README=write it writes the table instead.
+// TestInteropBudget counts what each library asks of a server for the same operations, on the same in-memory server and over the same
+// network. It compares the counts with the table of testdata/interop/README.md. With INTEROP_README=write it writes the table instead.
 func TestInteropBudget(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
@@ -106,7 +105,7 @@ func TestInteropBudget(t *testing.T) {
 	interopReadme(t, func(text string) string { return inBlock(t, text, "budget", table) })
 }
 
-// free is the two rows of a lock that nobody else wants.
+// free returns the two rows of a lock that no other program wants.
 func (b *biller) free(c comparison) []budgetRow {
 	acquire, cycle := budgetRow{name: c.name + ": acquire"}, budgetRow{name: c.name + ": whole cycle"}
 	var prices [4]charge
@@ -142,7 +141,7 @@ const (
 
 var bytesRow = fmt.Sprintf("of that, bytes with %d behind", behind)
 
-// contended are the rows of a mutex that others want too.
+// contended returns the rows of a mutex that other programs want too.
 func (b *biller) contended() []budgetRow {
 	rows := []budgetRow{
 		{name: handOffRow}, {name: bytesRow}, {name: withinRow}, {name: "contenders of five within a process"}, {name: tryRow},
@@ -150,7 +149,7 @@ func (b *biller) contended() []budgetRow {
 	for i, p := range comparisons()[0].by {
 		m := rival{b, i, p, kind.WireCurator}
 		if p.name == "kazoo" {
-			m.wire = kind.WireKazoo // its own names: it is not measured under a subclass
+			m.wire = kind.WireKazoo // its own names: no subclass is measured
 		}
 		for j, cell := range slices.Concat(m.handedOver(), m.within(), m.refused()) {
 			rows[j].cells[i] = cell
@@ -159,7 +158,7 @@ func (b *biller) contended() []budgetRow {
 	return rows
 }
 
-// rival is one library and a Go program that holds what it wants, in names both know.
+// rival is one library, and a Go program that holds the lock that the library wants, with names that both know.
 type rival struct {
 	*biller
 	i    int // column
@@ -175,7 +174,7 @@ func (m rival) mutex(name string) string {
 
 func (m rival) holder() party { return ours("holder", m.wire, goMutex) }
 
-// enough is how many runs it takes to find the cells that the figures make, in these rows.
+// enough returns a function that says whether so many runs are enough for the cells that the figures make in these rows.
 func (m rival) enough(cells func(charge) []string, rows ...string) func(int, charge) bool {
 	return func(runs int, s charge) bool {
 		for i, cell := range cells(s) {
@@ -189,7 +188,7 @@ func (m rival) enough(cells func(charge) []string, rows ...string) func(int, cha
 
 func price(s charge) []string { return []string{s.String()} }
 
-// weighed is the price, and the bytes: those of our waiter do not grow with the queue.
+// weighed returns the price and the bytes. The bytes of our waiter do not grow with the queue.
 func (m rival) weighed(s charge) []string {
 	if m.i == 0 && s.bytes < behind*10 {
 		return []string{s.String(), fmt.Sprintf("< %d", behind*10)}
@@ -210,7 +209,7 @@ func (m rival) handedOver() []string {
 
 func (m rival) within() []string {
 	if m.p.name == "go-zookeeper" {
-		return []string{"–", "–"} // every goroutine brings a connection of its own
+		return []string{"–", "–"} // every goroutine has a connection of its own
 	}
 	s, nodes := m.twins(m.p, m.mutex("twins"), m.enough(price, withinRow))
 	if m.i == 0 {
@@ -226,7 +225,7 @@ func (m rival) refused() []string {
 	if m.p.name == "go-zookeeper" {
 		return []string{"–"} // it can only wait
 	}
-	asked := func(s charge) []string { // whether a watch stays is known in the end
+	asked := func(s charge) []string { // only the end shows whether a watch stays
 		if cells := m.page[tryRow]; len(cells) > m.i && strings.HasSuffix(cells[m.i], watchStays) {
 			return []string{s.String() + watchStays}
 		}
@@ -273,14 +272,14 @@ func budgetMarkdown(rows []budgetRow) string {
 	return b.String()
 }
 
-// How the requests of other people's programs are counted: on the in-memory server, over a network of 20 ms in each
-// direction, which tells what was waited for from what was sent along.
+// The requests of other people's programs are counted on the in-memory server, over a network of 20 ms in each direction. This latency
+// tells the requests that a caller waited for from those that were sent along.
 
 const (
 	billLatency = 20 * time.Millisecond
 	billTrip    = 2 * billLatency
-	// Of so many runs the cheapest counts: a heartbeat, or a pause of the machine, falls into one and not into all. Both
-	// can only make it dearer. So where it is dearer than the page says, there are more of them.
+	// The cheapest of so many runs counts. A heartbeat, or a pause of the machine, makes a run dearer, but not all runs. So there are
+	// more runs where the cheapest is dearer than the page says.
 	billRuns, mostRuns = 5, 100
 )
 
@@ -295,7 +294,7 @@ type biller struct {
 	asked []asked
 }
 
-// asked is one request, when it left its client: the server reads it at once, and executes it later.
+// asked is one request, with the time when it left its client: the server reads it at once, and executes it later.
 type asked struct {
 	session int64
 	at      time.Time
@@ -315,7 +314,7 @@ func (s charge) cheaper(o charge) charge {
 	return charge{min(s.requests, o.requests), min(s.trips, o.trips), min(s.bytes, o.bytes)}
 }
 
-// dearest is what anything is cheaper than.
+// dearest is dearer than any operation.
 var dearest = charge{1 << 30, 1 << 30, 1 << 60}
 
 func newBiller(t *testing.T) *biller {
@@ -333,13 +332,13 @@ func newBiller(t *testing.T) *biller {
 	return b
 }
 
-// measured says whether so many runs are enough for what they say: the cell of a row and a column.
+// measured says whether so many runs are enough for the cell, of a row and a column, that they gave.
 func (b *biller) measured(runs int, row string, column int, cell string) bool {
 	return runs >= mostRuns || runs >= billRuns && (b.page == nil || len(b.page[row]) > column && b.page[row][column] == cell)
 }
 
-// bill counts what one session asks for from now until f has returned and, where something is left to be asked for or
-// done behind f's back, after has.
+// bill counts the requests of one session until f has returned. If f leaves requests or work to the background, after waits for them, and
+// bill counts until after has returned.
 func (b *biller) bill(e *entry, f, after func()) charge {
 	session := sessionOf(b.t, e)
 	b.mu.Lock()
@@ -361,8 +360,8 @@ func (b *biller) bill(e *entry, f, after func()) charge {
 			continue
 		}
 		s.requests++
-		// What leaves before the first reply can be back goes along with it; what leaves later than a round trip before
-		// f returned was not waited for.
+		// A request that leaves before the reply to the first can be back belongs to the same trip. The caller did not wait for a request
+		// that left less than a round trip before f returned.
 		if began.IsZero() || a.at.Sub(began) >= billTrip {
 			began = a.at
 			if returned.Sub(began) >= billTrip {
@@ -378,7 +377,7 @@ func (b *biller) declare(path string, p kind.Params) {
 	require.NoError(b.t, b.srv.Provision(path, &kind.Payload{Params: p, Owner: kind.Owner{Stack: "interop", Addr: "test"}}))
 }
 
-// line is the contenders below a lock, whatever its layout.
+// line returns the contenders below a lock of any layout.
 func (b *biller) line(path string) (names []string) {
 	n, _ := b.srv.Get(path)
 	names = inOrder(n.Children)
@@ -395,7 +394,7 @@ func sessionOf(t *testing.T, e *entry) int64 {
 	return id
 }
 
-// cycles are some acquisitions and releases of a free lock, after one that is not counted: what each finds and learns.
+// cycles measures acquisitions and releases of a free lock. The first of each is not counted, because a library learns things in it.
 func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow string) (acquire, cycle charge) {
 	ctx := within(b.t, patience)
 	e := p.enter(b.t, b.realLab, path)
@@ -417,7 +416,7 @@ func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow s
 	return acquire, cycle
 }
 
-// try is an attempt while somebody holds, from the call to its last trace; and whether a watch on the holder's
+// try measures a try while another program holds the lock, until the try has left no trace. It also says whether a watch on the holder's
 // contender stays behind.
 func (b *biller) try(p, holder party, path string, enough func(int, charge) bool) (s charge, watching bool) {
 	ctx := within(b.t, patience)
@@ -436,10 +435,10 @@ func (b *biller) try(p, holder party, path string, enough func(int, charge) bool
 	return s, b.srv.SessionCounts(sessionOf(b.t, e)).WatchEvents > events
 }
 
-// behind is how many others stand behind the one who waits.
+// behind is the number of contenders behind the waiter.
 const behind = 100
 
-// handOff is what a waiter spends between its predecessor's release and its grant.
+// handOff measures what a waiter spends between its predecessor's release and its grant.
 func (b *biller) handOff(p, holder party, path string, enough func(int, charge) bool) charge {
 	ctx := within(b.t, patience)
 	h, e := holder.enter(b.t, b.realLab, path), p.enter(b.t, b.realLab, path)
@@ -470,8 +469,8 @@ func (b *biller) handOff(p, holder party, path string, enough func(int, charge) 
 	return s
 }
 
-// twins are goroutines, or threads, of one program that want the same lock: what the hand-off between two of them
-// costs their session, release included, and how many contenders five of them keep.
+// twins lets five goroutines, or threads, of one program want the same lock. It returns what a hand-off between two of them costs their
+// session, release included, and how many contenders the five keep.
 func (b *biller) twins(p party, path string, enough func(int, charge) bool) (pass charge, contenders int) {
 	ctx := within(b.t, patience)
 	line := []*entry{p.enter(b.t, b.realLab, path)}
@@ -504,8 +503,8 @@ func (b *biller) twins(p party, path string, enough func(int, charge) bool) (pas
 	return pass, contenders
 }
 
-// waiting is how many wait. Our goroutines wait in the process: one that asks and has no time to wait is told how many
-// are ahead of it, and asks no server.
+// waiting returns how many wait. Our goroutines wait in the process: a call without time to wait learns how many are ahead of it, and
+// asks no server.
 func (b *biller) waiting(e *entry, path string) int {
 	if e.client == nil {
 		return len(b.line(path)) - 1

@@ -21,17 +21,17 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// languages are the three programs at home on Curator's names, in the mutex's matrix.
+// languages returns a program of each language from the mutex's matrix, all with Curator's names.
 func languages() []party { return slices.Clone(mutexes.parties[:3]) }
 
-// fresh provisions a lock in Curator's names.
+// fresh provisions a lock with Curator's names.
 func (l *realLab) fresh(t *testing.T, g grid) (context.Context, string) {
 	t.Helper()
 	return within(t, patience), l.provision(t, g.declare(kind.WireCurator))
 }
 
-// leavers: of three in line the middle one gives up. The last one must neither take that for its turn nor sleep on
-// behind a node that is gone.
+// leavers lets the middle one of three in line give up. The last one must not take that for its turn, nor sleep on behind a node that is
+// gone.
 func (l *realLab) leavers(t *testing.T) {
 	for _, holder := range languages() {
 		for _, middle := range languages() {
@@ -68,7 +68,7 @@ func (l *realLab) leave(t *testing.T, path string, holder, middle, last *entry) 
 	l.awaitContenders(t, path, 0)
 }
 
-// seen: what each library tells about a queue in which all three stand.
+// seen checks what each library says about a queue in which all three stand.
 func (l *realLab) seen(t *testing.T) {
 	ctx, path := l.fresh(t, elections)
 	line := []*entry{elections.parties[0].enter(t, l, path), elections.parties[1].enter(t, l, path), elections.parties[2].enter(t, l, path)}
@@ -103,7 +103,7 @@ func (l *realLab) seen(t *testing.T) {
 	l.awaitContenders(t, path, 0)
 }
 
-// blamed: a try names the holder, whoever it is.
+// blamed checks that a try names the holder, in any language.
 func (l *realLab) blamed(t *testing.T) {
 	for i, holder := range languages() {
 		t.Run(holder.name, func(t *testing.T) {
@@ -120,8 +120,7 @@ func (l *realLab) blamed(t *testing.T) {
 	}
 }
 
-// adopted: a lock that Curator or kazoo made for themselves, with no declaration, is shared by a Go program that
-// brings the parameters.
+// adopted checks that a Go program that brings the parameters can share a lock that Curator or kazoo made, without a declaration.
 func (l *realLab) adopted(t *testing.T) {
 	undeclared := ours("go", kind.WireCurator, func(c *recipes.Client, path string) goLock {
 		m := c.Mutex(path, recipes.WithParams(kind.Mutex.New()))
@@ -149,7 +148,7 @@ func ids(all []recipes.Contender) string {
 	return strings.Join(names, " ")
 }
 
-// revocations: Curator's way of asking for a lock back, in both directions.
+// revocations checks Curator's way of asking for a lock back, in both directions.
 func (l *realLab) revocations(t *testing.T) {
 	t.Run("Curator asks Go", func(t *testing.T) {
 		ctx, path := l.fresh(t, mutexes)
@@ -184,7 +183,7 @@ func (l *realLab) revocations(t *testing.T) {
 		case <-ctx.Done():
 			t.Fatal("Curator's listener was not called")
 		}
-		// The change of the data woke the waiter, who must go back to sleep.
+		// The change of the data woke the waiter, which must go back to sleep.
 		l.awaitWatch(t, waiter.session, node)
 		stillWaits(t, ctx, waiter, granted)
 		require.NoError(t, holder.release(ctx))
@@ -193,7 +192,7 @@ func (l *realLab) revocations(t *testing.T) {
 	})
 }
 
-// downgrades: a writer of ours becomes a reader while others of all languages wait: readers come in, writers do not.
+// downgrades lets a writer of ours become a reader while others of all languages wait: readers are admitted, writers are not.
 func (l *realLab) downgrades(t *testing.T) {
 	reader := func(i int) party { return rwlocks.parties[2*i] }
 	writer := func(i int) party { return rwlocks.parties[2*i+1] }
@@ -222,8 +221,8 @@ func (l *realLab) downgrades(t *testing.T) {
 			l.awaitContenders(t, path, 0)
 		})
 	}
-	// Curator up to 5.4 queues its new reader at the end, so a writer in between is rightly admitted by the rules and
-	// wrongly in fact. Nothing on our side can see that: Java programs on it must not downgrade on a shared lock.
+	// Curator up to 5.4 queues its new reader at the end. So the rules admit a writer in between, although a reader holds the lock. Our
+	// side cannot see that: Java programs with this Curator must not downgrade on a shared lock.
 	t.Run("Curator 5.4 lets a writer in", func(t *testing.T) {
 		ctx, path := l.fresh(t, rwlocks)
 		h, w := writer(1).enter(t, l, path), writer(0).enter(t, l, path)
@@ -239,8 +238,8 @@ func (l *realLab) downgrades(t *testing.T) {
 	})
 }
 
-// access: on a lock node that grants its users creating, reading and deleting of contenders and nothing else, to one
-// identity, all three work.
+// access checks that all three languages work on a lock node that grants one identity only the rights to create, read and delete
+// contenders.
 func (l *realLab) access(t *testing.T) {
 	const user, password = "interop", "open sesame"
 	credentials := user + ":" + strings.ReplaceAll(password, " ", "-")
@@ -262,8 +261,8 @@ func (l *realLab) access(t *testing.T) {
 	l.queue(t, path, append(authed, authed...), []int{0}, []int{1}, []int{2}, []int{3}, []int{4}, []int{5})
 }
 
-// killed: a process dies with a lock held and with another one asked for. The others move up when the server has
-// buried its session, and not before.
+// killed kills a process that holds one lock and waits for another. The others move up when the server has expired its session, and not
+// before.
 func (l *realLab) killed(t *testing.T) {
 	deaf := func(string) {}
 	for _, dying := range []struct {
@@ -272,7 +271,7 @@ func (l *realLab) killed(t *testing.T) {
 		recipe string
 	}{{"curator", l.startJava, "mutex"}, {"kazoo-subclass", l.startPython, "curator-lock"}} {
 		t.Run(dying.name, func(t *testing.T) {
-			t.Parallel() // each spends most of its time waiting for a funeral
+			t.Parallel() // each spends most of its time waiting for a session to expire
 			ctx := within(t, patience)
 			p := dying.start(t, "dying", doomedSession, deaf)
 			party := foreign(dying.name, func(*realLab) *peer { return p }, dying.recipe)
@@ -316,7 +315,7 @@ func (l *realLab) killed(t *testing.T) {
 	}
 }
 
-// twoUsers is a server's login and a client's, of ZooKeeper's DigestLoginModule.
+// twoUsers configures ZooKeeper's DigestLoginModule for a server and for a client.
 const twoUsers = `Server {
   org.apache.zookeeper.server.auth.DigestLoginModule required user_curator="c c" user_jörg="ö,\"o";
 };
@@ -325,7 +324,7 @@ Client {
 };
 `
 
-// Curator logs in by JAAS, and we by ourselves, to a server that serves nobody else: each waits for the other.
+// Curator logs in by JAAS, and we without it, to a server that serves no client without a login. Each waits for the other.
 func TestCuratorWithJAASAndWeWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	jaas := filepath.Join(t.TempDir(), "jaas")
@@ -346,7 +345,7 @@ func TestCuratorWithJAASAndWeWaitForEachOther(t *testing.T) {
 	both := []zk.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "curator"}, {Perms: zk.PermAll, Scheme: "sasl", ID: "jörg"}}
 	declaration, err := (&kind.Payload{Params: mutexes.declare(kind.WireCurator), Owner: kind.Owner{Stack: "interop", Addr: "test"}}).Encode()
 	require.NoError(t, err)
-	for i, pair := range [][2]int{{0, 1}, {1, 0}} { // ours, Curator's
+	for i, pair := range [][2]int{{0, 1}, {1, 0}} { // 0 is ours, 1 is Curator's
 		path := fmt.Sprintf("/lock%d", i)
 		_, err = eye.Create(ctx, path, declaration, 0, both)
 		require.NoError(t, err)

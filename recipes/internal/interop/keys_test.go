@@ -21,10 +21,11 @@ import (
 // keyParty is one program's way into the lock of a key.
 type keyParty struct {
 	party
-	leaves bool // the node of the key, empty
+	leaves bool // it leaves the node of the key, empty
 }
 
-// keyParties take the lock of a key: by our library, by the helpers of testdata/interop, and, where they are stock, by the path.
+// keyParties returns programs that take the lock of a key: with our library, with the helpers of testdata/interop, and stock programs by
+// the path.
 func keyParties(of *kind.KeyedParams, family, key string) []keyParty {
 	name, fanout := "-", of.Fanout
 	if key != "" {
@@ -36,7 +37,7 @@ func keyParties(of *kind.KeyedParams, family, key string) []keyParty {
 	own := func(open func(*recipes.Keyed) goLock) party {
 		return ours("go", "", func(c *recipes.Client, _ string) goLock { return open(c.Keyed(family)) })
 	}
-	at := func(p party) party { // by the family, not by the path
+	at := func(p party) party { // enters by the family, not by the path
 		enter := p.enter
 		p.enter = func(t *testing.T, l *realLab, _ string) *entry { return enter(t, l, family) }
 		return p
@@ -58,8 +59,9 @@ func keyParties(of *kind.KeyedParams, family, key string) []keyParty {
 	}
 }
 
-// keys: programs of all languages exclude each other from the lock of a key, by the documented path, and leave nothing behind if they
-// use our library or the helpers. What a stock library leaves goes with the next one's last contender, also a persistent node of kazoo's.
+// keys checks that programs of all languages exclude each other from the lock of a key, by the documented path. With our library or the
+// helpers they leave nothing behind. A node that a stock library leaves, even a persistent node of kazoo, goes with the last contender of
+// the next program that uses our library or the helpers.
 func (l *realLab) keys(t *testing.T) {
 	t.Run("names", l.keyNames)
 	odd := []string{"", "..", "locks", "lock-0000000001", "a/b", "\U0001F512", "cafe\u0301", strings.Repeat("x", kind.MaxKey)}
@@ -70,7 +72,7 @@ func (l *realLab) keys(t *testing.T) {
 			for j, waiter := range keyParties(of, family, "") {
 				key := odd[n%len(odd)]
 				if n++; i == j && holder.leaves {
-					continue // two stock programs are no test of ours
+					continue // two stock programs do not test our code
 				}
 				t.Run(fmt.Sprintf("%s%s/holder=%s,waiter=%s", of.Of, of.Fanout, holder.name, waiter.name), func(t *testing.T) {
 					all := keyParties(of, family, key)
@@ -84,7 +86,7 @@ func (l *realLab) keys(t *testing.T) {
 	t.Run("crowd", l.crowdAtKeys)
 }
 
-// keyNames lets each language compare its names with the vectors.
+// keyNames lets each language compare its names of keys with the vectors.
 func (l *realLab) keyNames(t *testing.T) {
 	file, err := filepath.Abs(interop + "/keys.tsv")
 	require.NoError(t, err)
@@ -119,7 +121,7 @@ func (l *realLab) meetAtKey(t *testing.T, path string, holder, waiter, last keyP
 		require.NoError(t, next.release(ctx))
 	}
 	l.gone(t, path)
-	if holder.leaves { // an object of kazoo's that was used fails without the node
+	if holder.leaves { // a kazoo object that was used before fails without the node
 		h = holder.enter(t, l, path)
 	}
 	require.NoError(t, h.acquire(ctx), "again, without the node")
@@ -137,7 +139,7 @@ func (l *realLab) gone(t *testing.T, path string) {
 	require.False(t, there, path)
 }
 
-// crowdAtKeys: six programs, of all languages, take three keys again and again, each whose node comes and goes meanwhile.
+// crowdAtKeys lets six programs, of all languages, take three keys again and again. The keys' nodes come and go meanwhile.
 func (l *realLab) crowdAtKeys(t *testing.T) {
 	const keys, cycles = 3, 40
 	ctx := within(t, patience)

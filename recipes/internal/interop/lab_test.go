@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package interop_test lets programs in other languages, and other Go libraries, contend for the locks of this one.
+// Package interop_test lets programs in other languages, and other Go libraries, contend for the locks of this library.
 package interop_test
 
 import (
@@ -26,10 +26,10 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// patience bounds every wait for something that must happen; nothing is proven by its passing.
+// patience bounds every wait for something that must happen. That it passes proves nothing.
 const patience = 5 * time.Minute
 
-// pollEvery leaves the processor to those who are asked whether they have come to something yet.
+// pollEvery is the pause between two questions: it leaves the processor to the programs that are asked.
 const pollEvery = 2 * time.Millisecond
 
 // realLab is one real ZooKeeper, the programs of the other languages, and a connection to look at the tree with.
@@ -54,7 +54,7 @@ const (
 	interop = "../../../testdata/interop"
 )
 
-// newLab is a laboratory with all programs.
+// newLab makes a laboratory with all programs.
 func newLab(t *testing.T) *realLab {
 	t.Helper()
 	go func() { _, _ = javaProgram() }() // while the server starts
@@ -73,13 +73,14 @@ func (l *realLab) startPeers(t *testing.T) {
 	l.python = l.startPython(t, "python", livingSession, l.hear)
 }
 
-// bareLab is a laboratory without the programs of the other languages, and with these options of the server instead of properties.
+// bareLab makes a laboratory without the programs of the other languages. If jvm has options of the server, they replace the properties.
 func bareLab(t *testing.T, jvm ...string) *realLab {
 	t.Helper()
 	l := &realLab{t: t, events: map[string]chan string{}}
 	options := realzk.Options{TickTime: 200 * time.Millisecond, Config: map[string]string{"minSessionTimeout": "1000", "maxSessionTimeout": "60000"}, JVM: jvm}
 	if jvm == nil {
-		// No crash of the server is part of these tests, and no node that Curator leaves is removed within a minute, at any moment.
+		// These tests do not crash the server. It must not remove nodes that Curator leaves, as it otherwise does within a minute, at
+		// any moment.
 		options.Properties = map[string]string{"zookeeper.forceSync": "no", "znode.container.checkIntervalMs": "86400000"}
 	}
 	l.zk = realzk.Start(t, options)
@@ -94,11 +95,11 @@ func bareLab(t *testing.T, jvm ...string) *realLab {
 			return 0, err
 		}
 		return stat.Version, nil
-	}}).Keep(t, 0) // at both ends is enough
+	}}).Keep(t, 0) // a write at both ends is enough
 	return l
 }
 
-// goBuild compiles a package of this repository, or of another state of it.
+// goBuild compiles a package of this repository, or of another version of it.
 func goBuild(t *testing.T, root, out, pkg string, flags ...string) {
 	t.Helper()
 	build := exec.Command("go", append(append([]string{"build", "-o", out}, flags...), pkg)...)
@@ -114,7 +115,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// readOnly is the session of a program that looks.
+// readOnly dials the session of a program that only reads.
 func (l *realLab) readOnly(t *testing.T) *session.Client {
 	t.Helper()
 	c, err := session.Dial(t.Context(), session.Config{Servers: []string{l.zk.Addr}, ReadOnly: true, ConnectTimeout: patience, SessionTimeout: livingSession})
@@ -142,7 +143,7 @@ func TestMain(m *testing.M) {
 // compileJava compiles the Java program and more into a folder, and returns their class path.
 func compileJava(dir string, more ...string) (string, error) {
 	path := []string{dir}
-	// Guava, the logging facade and ZooKeeper's records are what Curator's classes refer to.
+	// Curator's classes refer to Guava, the logging facade and ZooKeeper's records.
 	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "zookeeper-recipes-lock", "guava", "slf4j-api", "slf4j-simple"} {
 		file := filepath.Join(jars, jar+".jar")
 		if _, err := os.Stat(file); err != nil {
@@ -186,7 +187,7 @@ func (l *realLab) startGo(t *testing.T, id string, timeout time.Duration, event 
 	return startPeer(t, id, exec.Command(l.program, l.zk.Addr, fmt.Sprint(timeout.Milliseconds()), id), event)
 }
 
-// startPython starts a process of kazoo clients, with the interpreter Debian's kazoo belongs to.
+// startPython starts a process of kazoo clients, with the interpreter that Debian's kazoo belongs to.
 func (l *realLab) startPython(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
 	t.Helper()
 	// ZooKeeper 3.8.0 may never answer a client that connects while it starts. kazoo waits for the answer for the session timeout,
@@ -229,7 +230,7 @@ func (l *realLab) create(t *testing.T, path string, data []byte) {
 	require.NoError(t, err)
 }
 
-// contenders are the children of dir in the order of their numbers.
+// contenders returns the children of dir in the order of their numbers.
 func (l *realLab) contenders(t *testing.T, dir string) []string {
 	t.Helper()
 	children, _, err := l.admin.Children(dir)
@@ -264,8 +265,8 @@ func (l *realLab) awaitContenders(t *testing.T, dir string, n int) []string {
 	}
 }
 
-// awaitWatch returns once the server knows that the session watches the node: its owner has decided to wait for it.
-// There is no event for that, so the server's table is read until it says so.
+// awaitWatch returns once the server knows that the session watches the node: the session's owner has decided to wait for it. There is no
+// event for that, so awaitWatch reads the server's table of watches again and again.
 func (l *realLab) awaitWatch(t *testing.T, session, node string) {
 	t.Helper()
 	deadline, tick := time.After(patience), time.NewTicker(pollEvery)
@@ -287,13 +288,13 @@ func (l *realLab) awaitWatch(t *testing.T, session, node string) {
 	}
 }
 
-// hear files what a peer says unasked: "revoked NODE".
+// hear delivers what a peer says unasked: "revoked NODE".
 func (l *realLab) hear(line string) {
 	verb, node, _ := strings.Cut(line, " ")
 	l.told(node) <- verb
 }
 
-// told is where the events about a contender arrive.
+// told returns the channel for the events about a contender.
 func (l *realLab) told(node string) chan string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -52,7 +52,7 @@ func (l *realLab) matrix(t *testing.T, g grid) {
 	}
 }
 
-// meet lets one program hold and another one ask, and proves the verdict.
+// meet lets one program hold and another one ask, and checks the verdict.
 func (l *realLab) meet(t *testing.T, path string, h, w *entry, v verdict) {
 	ctx := within(t, patience)
 	require.NoError(t, h.acquire(ctx))
@@ -68,8 +68,8 @@ func (l *realLab) meet(t *testing.T, path string, h, w *entry, v verdict) {
 	}
 	granted := l.request(ctx, w)
 	if v == blocks {
-		// The server knows that the waiter watches the holder's contender, which is the decision to wait; and what the
-		// program said up to then has been read.
+		// The server knows that the waiter watches the holder's contender, so the waiter has decided to wait. And the test has read
+		// what the program said up to then.
 		l.awaitWatch(t, w.session, kind.JoinPath(path, held))
 		stillWaits(t, ctx, w, granted)
 		line := l.awaitContenders(t, path, 2)
@@ -114,8 +114,8 @@ func (l *realLab) order(t *testing.T) {
 	})
 }
 
-// queue lets the parties queue up one after the other and leave again. groups are those that hold together, in order:
-// when a group holds, nobody of a later one does.
+// queue lets the parties queue up one after the other and leave again. Each of groups holds together, in order: while a group holds, no
+// party of a later group does.
 func (l *realLab) queue(t *testing.T, path string, parties []party, groups ...[]int) {
 	ctx := within(t, 2*patience)
 	type member struct {
@@ -153,7 +153,7 @@ func (l *realLab) queue(t *testing.T, path string, parties []party, groups ...[]
 	l.awaitContenders(t, path, 0)
 }
 
-// together: a multi-lock of ours among programs that take its members one at a time.
+// together puts a multi-lock of ours among programs that each take one of its members.
 func (l *realLab) together(t *testing.T) {
 	ctx := within(t, patience)
 	a, b, rw := l.provision(t, mutexes.declare(kind.WireCurator)), l.provision(t, mutexes.declare(kind.WireKazoo)), l.provision(t, rwlocks.declare(kind.WireCurator))
@@ -199,7 +199,7 @@ const (
 	blocks  verdict = "blocks"  // it waits, and gets the lock when the holder gives it back
 	shares  verdict = "shares"  // it is admitted beside the holder, rightly
 	ignores verdict = "ignores" // it is admitted beside the holder, wrongly: neither sees the other's contenders
-	untried verdict = ""        // cannot meet
+	untried verdict = ""        // they cannot meet, or are not tested
 )
 
 // grid is a matrix: who holds, who waits, what must happen.
@@ -219,7 +219,7 @@ func (g grid) verdict(holder, waiter int) verdict {
 	return map[string]verdict{"B": blocks, "S": shares, "I": ignores, "-": untried}[cell]
 }
 
-// check keeps the drawing and the parties in step.
+// check requires that cells names the parties in their order.
 func (g grid) check(t *testing.T) {
 	rows := strings.Split(strings.TrimSpace(g.cells), "\n")
 	require.Len(t, rows, len(g.parties)+1)
@@ -230,7 +230,7 @@ func (g grid) check(t *testing.T) {
 	}
 }
 
-// wireOf is the declaration both programs can live with: that of the Go programs among them.
+// wireOf returns the wire format to declare for some programs: that of a Go program among them.
 func wireOf(parties ...party) string {
 	for _, p := range parties {
 		if p.wire != "" {
@@ -240,9 +240,9 @@ func wireOf(parties ...party) string {
 	return kind.WireCurator
 }
 
-// mutexes is the matrix of one queue with one holder. A stock kazoo client is at home only where the lock is declared
-// wire = "kazoo": it neither sees nor is seen by Curator, which the I cells pin down, and which shows that these tests
-// can tell exclusion from its absence. ZooKeeper's WriteLock counts whatever has a dash before its number.
+// mutexes is the matrix of one queue with one holder. A stock kazoo client works only where the lock is declared with wire = "kazoo". It
+// does not see Curator, and Curator does not see it. The I cells record this, and show that these tests can tell exclusion from its
+// absence. ZooKeeper's WriteLock counts every name that has a dash before its number.
 var mutexes = grid{
 	recipe:  "mutex",
 	declare: func(w string) kind.Params { return &kind.MutexParams{Common: kind.Common{Wire: w}} },
@@ -269,8 +269,7 @@ var mutexes = grid{
 	`,
 }
 
-// rwlocks is the matrix of readers and writers. That readers of either naming scheme share is chance where the rest
-// of their row ignores.
+// rwlocks is the matrix of readers and writers. Readers of both naming schemes share by chance where the rest of their row ignores.
 var rwlocks = grid{
 	recipe:  "rwlock",
 	declare: func(w string) kind.Params { return &kind.RWLockParams{Common: kind.Common{Wire: w}} },
@@ -301,7 +300,7 @@ var rwlocks = grid{
 	`,
 }
 
-// elections is the matrix of who leads.
+// elections is the matrix of leaders and candidates.
 var elections = grid{
 	recipe:  "election",
 	declare: func(w string) kind.Params { return &kind.ElectionParams{Common: kind.Common{Wire: w}} },
@@ -322,8 +321,8 @@ var elections = grid{
 	`,
 }
 
-// TestInteropReadmeShowsTheMatrix keeps testdata/interop/README.md telling what the tests prove. With
-// INTEROP_README=write it writes the tables instead.
+// TestInteropReadmeShowsTheMatrix checks that testdata/interop/README.md says what the tests prove. With INTEROP_README=write it writes
+// the tables instead.
 func TestInteropReadmeShowsTheMatrix(t *testing.T) {
 	interopReadme(t, func(text string) string {
 		for _, g := range grids {
@@ -365,7 +364,7 @@ func interopReadme(t *testing.T, should func(string) string) {
 	require.Equal(t, text, string(file), "run this test with INTEROP_README=write")
 }
 
-// inBlock puts a table into its place in a page.
+// inBlock returns the page with the table in its place.
 func inBlock(t *testing.T, text, block, table string) string {
 	before, rest, found := strings.Cut(text, fmt.Sprintf("<!-- %s -->\n", block))
 	_, after, closed := strings.Cut(rest, fmt.Sprintf("<!-- end of %s -->", block))
@@ -394,9 +393,9 @@ func (g grid) markdown() string {
 // permits is the size of the semaphores here.
 const permits = 2
 
-// semaphores is the matrix of the semaphore. Its queue cannot be watched from outside as the others can: who is at
-// its front waits for any change of the leases, and the server does not list watches on children. So the programs say
-// themselves that they wait: the Java thread stands in Curator's wait loop, the Go library told its Observer.
+// semaphores is the matrix of the semaphore. A test cannot watch its queue from outside as it can the others: the first waiter waits for
+// any change of the leases, and the server does not list watches on children. So the programs say themselves that they wait: the Java
+// thread is in Curator's wait loop, and the Go library has told its Observer.
 func (l *realLab) semaphores(t *testing.T) {
 	for i, a := range semaphoreParties(1) {
 		for _, b := range semaphoreParties(1) {
@@ -423,7 +422,7 @@ func semaphoreOf(permits int) kind.Params {
 	return &kind.SemaphoreParams{Permits: permits}
 }
 
-// oneOfTwo: two hold a permit each at the same time, a third waits until one of them leaves, while the other stays.
+// oneOfTwo lets two programs hold a permit each at the same time. A third waits until one of them leaves, while the other stays.
 func (l *realLab) oneOfTwo(t *testing.T, first, second, third party) {
 	ctx := within(t, patience)
 	path := l.provision(t, semaphoreOf(permits))
@@ -450,7 +449,8 @@ func (l *realLab) oneOfTwo(t *testing.T, first, second, third party) {
 	l.awaitContenders(t, path+"/locks", 0)
 }
 
-// bothOfTwo: while one permit is taken, one who wants both waits, and has both once it is back; then nobody gets one.
+// bothOfTwo lets a program that wants both permits wait while one is taken. It gets both once that one is back. Then another program that
+// wants a permit has to wait.
 func (l *realLab) bothOfTwo(t *testing.T, first, next, both party) {
 	ctx := within(t, patience)
 	path := l.provision(t, semaphoreOf(permits))
@@ -474,14 +474,14 @@ func (l *realLab) bothOfTwo(t *testing.T, first, next, both party) {
 	l.awaitContenders(t, path+"/locks", 0)
 }
 
-// request lets a program acquire and returns where the outcome arrives.
+// request lets a program acquire, and returns a channel for the outcome.
 func (l *realLab) request(ctx context.Context, e *entry) <-chan error {
 	granted := make(chan error, 1)
 	go func() { granted <- e.acquire(ctx) }()
 	return granted
 }
 
-// stillWaits returns once the program has decided to wait, having had nothing else to say until then.
+// stillWaits returns once the program has decided to wait. It fails if the program was granted, or failed, before that.
 func (l *realLab) stillWaits(t *testing.T, ctx context.Context, e *entry, granted <-chan error) {
 	t.Helper()
 	require.NoError(t, e.waits(ctx))
@@ -491,7 +491,7 @@ func (l *realLab) stillWaits(t *testing.T, ctx context.Context, e *entry, grante
 // stillWaits fails if the program has been granted, or has failed.
 func stillWaits(t *testing.T, ctx context.Context, e *entry, granted <-chan error) {
 	t.Helper()
-	require.NoError(t, e.answers(ctx)) // whatever it said before this answer has been read
+	require.NoError(t, e.answers(ctx)) // all that it said before this answer has been read
 	select {
 	case err := <-granted:
 		t.Fatalf("it returned (error: %v) while others hold", err)
@@ -499,9 +499,8 @@ func stillWaits(t *testing.T, ctx context.Context, e *entry, granted <-chan erro
 	}
 }
 
-// oneByOne pins down what cannot be cured from our side: Curator takes several permits one after the other and queues
-// again for each, so two who want both can wait for each other with one of them served by half. The Go program's
-// deadline is what ends it.
+// oneByOne shows what our side cannot cure: Curator takes several permits one after the other, and queues again for each. So two programs
+// that want both permits can wait for each other, after one of them has got one permit. Only the Go program's deadline ends that.
 func (l *realLab) oneByOne(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -515,7 +514,7 @@ func (l *realLab) oneByOne(t *testing.T) {
 	place := l.awaitContenders(t, path+"/locks", 2)[1]
 	require.NoError(t, holder.release(ctx))
 
-	l.awaitWatch(t, c.session, path+"/locks/"+place) // having its first permit, it stands behind us for its second
+	l.awaitWatch(t, c.session, path+"/locks/"+place) // it has its first permit, and stands behind us for its second
 	require.Len(t, l.contenders(t, path+"/leases"), 1)
 	l.stillWaits(t, ctx, g, third)
 	g.cancel()

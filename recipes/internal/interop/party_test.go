@@ -35,18 +35,18 @@ type entry struct {
 	acquire func(context.Context) error
 	release func(context.Context) error
 	cancel  func()                      // makes a waiting acquire give up
-	try     func(context.Context) error // nil where the library cannot
-	answers func(context.Context) error // a round trip to the program: what it said before has arrived
-	waits   func(context.Context) error // returns once the program says of itself that it waits; nil where it cannot
+	try     func(context.Context) error // nil if the library cannot
+	answers func(context.Context) error // a round trip to the program: all that it said before has arrived
+	waits   func(context.Context) error // returns once the program says of itself that it waits; nil if it cannot
 
-	// Of a program in another language: any other command about its handle.
+	// ask is for a program in another language: it sends any other command about its handle.
 	ask func(ctx context.Context, verb string) (string, error)
-	// Of a Go program: its client and what it holds.
+	// These are for a Go program: its client and what it holds.
 	client *recipes.Client
 	lease  *recipes.Lease
 }
 
-// isHeld says whether a try was answered with "somebody else holds it".
+// isHeld says whether a try was told that another contender holds the lock.
 func isHeld(err error) bool { return errors.Is(err, recipes.ErrHeld) || errors.Is(err, errPeerHeld) }
 
 // foreign is a recipe in a process of another language.
@@ -87,7 +87,7 @@ func withoutTry(p party) party {
 	return p
 }
 
-// goLock is a lock of this library, of whatever recipe.
+// goLock is a lock of this library, of any recipe.
 type goLock struct {
 	lock, try func(context.Context) (*recipes.Lease, error)
 }
@@ -115,7 +115,7 @@ func ours(name string, wire string, open func(*recipes.Client, string) goLock, a
 	}}
 }
 
-// goEntry is one goroutine of the program that c is the client of.
+// goEntry is one goroutine of the program that has the client c.
 func goEntry(t *testing.T, c *recipes.Client, lock goLock) *entry {
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
@@ -169,7 +169,7 @@ func goElection(c *recipes.Client, path string) goLock {
 	return goLock{lock: c.Election(path).Campaign}
 }
 
-// goZookeeper is the lock that comes with the Go client library, which this library uses no part of.
+// goZookeeper is the lock that comes with the Go client library. This library uses no part of that lock.
 func goZookeeper(t *testing.T, l *realLab, path string) *entry {
 	c, events, err := zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
 	require.NoError(t, err)
@@ -182,7 +182,7 @@ func goZookeeper(t *testing.T, l *realLab, path string) *entry {
 		}
 	}
 	lock := zk.NewLock(c, path, zk.WorldACL(zk.PermAll))
-	// It knows neither contexts nor deadlines: the test's own deadline is the bound.
+	// The lock knows neither contexts nor deadlines: only the test's own deadline bounds it.
 	return &entry{session: "0x" + fmt.Sprintf("%x", c.SessionID()),
 		acquire: func(context.Context) error { return lock.Lock() },
 		release: func(context.Context) error { return lock.Unlock() },
@@ -190,7 +190,7 @@ func goZookeeper(t *testing.T, l *realLab, path string) *entry {
 	}
 }
 
-// peer is a process of another language full of locks (testdata/interop), driven line by line.
+// peer is a process of a program in testdata/interop. It has many locks, and is driven line by line.
 type peer struct {
 	name    string
 	session string // as the server prints it: 0x1000...
@@ -205,10 +205,10 @@ type peer struct {
 	replies map[string]chan string
 }
 
-// errPeerHeld is a peer's answer that somebody else holds the lock.
+// errPeerHeld is a peer's answer that another contender holds the lock.
 var errPeerHeld = errors.New("held")
 
-// errPeerEnded is why a call to a process that is no more fails.
+// errPeerEnded is the error of a call to a process that has ended.
 var errPeerEnded = errors.New("the process has ended")
 
 // startPeer runs cmd and waits for its session. Events are what the process says unasked; event is called for each,
@@ -238,8 +238,8 @@ func startPeer(t *testing.T, name string, cmd *exec.Cmd, event func(line string)
 	return p
 }
 
-// call sends a command and waits for its answer: what follows "ok", or errPeerHeld, or an error. When ctx ends the
-// command goes on in the process.
+// call sends a command and waits for its answer: the text after "ok", or errPeerHeld, or an error. When ctx ends, the command goes on in
+// the process.
 func (p *peer) call(ctx context.Context, words ...string) (string, error) {
 	reply := make(chan string, 1)
 	p.mu.Lock()
@@ -278,7 +278,7 @@ func (p *peer) answer(verb, line string) (string, error) {
 	}
 }
 
-// read delivers what the process says, all of it, before exited is closed: also what it said just before being killed.
+// read delivers all that the process says before it closes exited, even what the process said just before it was killed.
 func (p *peer) read(out io.Reader) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
@@ -299,8 +299,8 @@ func (p *peer) read(out io.Reader) {
 	close(p.exited)
 }
 
-// parked returns once the handle's thread sleeps in its recipe's wait loop. A thread that falls asleep tells nobody, so
-// it is asked again and again.
+// parked returns once the handle's thread sleeps in its recipe's wait loop. A thread that falls asleep does not report it, so parked asks
+// again and again.
 func (p *peer) parked(ctx context.Context, handle string) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -313,7 +313,7 @@ func (p *peer) parked(ctx context.Context, handle string) error {
 	}
 }
 
-// kill ends the process without its having a say, and returns when all it ever said has been delivered.
+// kill ends the process at once, and returns when all that it said has been delivered.
 func (p *peer) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.exited

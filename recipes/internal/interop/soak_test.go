@@ -19,15 +19,14 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// The soak: so many grants of one mutex, by these programs. A share of a program that is killed is finished by the one
-// started in its place.
+// The soak is so many grants of one mutex, by these programs. If a program is killed, the one started in its place finishes its share.
 const (
 	soakGo     = 600 // each of two goroutines of one process, and of two more processes
 	soakJava   = 800 // each of two processes
 	soakPython = 500 // each of two processes
 	soakTotal  = 4*soakGo + 2*soakJava + 2*soakPython
-	// What the lock waits for after a kill, and what lasts longer than a busy machine can make others wait: neither Curator
-	// nor kazoo tells a holder in time that it is none any more.
+	// After a kill, the lock waits for doomedSession. livingSession is longer than any wait on a busy machine, because neither Curator nor
+	// kazoo tells a holder in time that it has lost the lock.
 	doomedSession, livingSession = 20 * time.Second, 60 * time.Second
 )
 
@@ -37,7 +36,7 @@ type grant struct {
 	value int64 // of the counter after it
 	czxid int64 // of the contender: the fencing token
 	node  string
-	heir  string // whose name the holder found in the owner node, "-" as a rule
+	heir  string // the name that the holder found in the owner node, "-" as a rule
 }
 
 // stop is a counter value that was written and not acknowledged.
@@ -72,13 +71,13 @@ func (b *ledger) of(who string) int {
 	return b.by[who]
 }
 
-// after is closed when who has acknowledged n grants.
+// after returns a channel that is closed when who has acknowledged n grants.
 func (b *ledger) after(who string, n int) <-chan struct{} {
 	b.waiting[who], b.until[who] = make(chan struct{}), n
 	return b.waiting[who]
 }
 
-// books enters what a process says unasked.
+// books returns a function that enters what a process says unasked.
 func (b *ledger) books(who string) func(string) {
 	return func(line string) {
 		g := grant{who: who}
@@ -93,8 +92,8 @@ func (b *ledger) books(who string) func(string) {
 	}
 }
 
-// Go, Java and Python programs take one mutex that guards a counter. A Java and a Go process are killed in the worst place,
-// between the write and its acknowledgement, a Python process wherever it happens to be, and others are started in their place.
+// Go, Java and Python programs take one mutex that guards a counter. A Java and a Go process are killed in the worst place, between the
+// write and its acknowledgement. A Python process is killed wherever it happens to be. Others are started in their place.
 func TestInteropSoak(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	t.Parallel()
@@ -102,7 +101,7 @@ func TestInteropSoak(t *testing.T) {
 	l.build(t)
 	s := &soak{realLab: l, lock: l.provision(t, mutexes.declare(kind.WireCurator)), owner: "/soak-owner", counter: "/soak-counter",
 		ledger: ledger{by: map[string]int{}, waiting: map[string]chan struct{}{}, until: map[string]int{}, stopped: make(chan stop, 2)}}
-	l.create(t, s.owner, []byte{}) // nil would be no data at all, which the others tell from empty data
+	l.create(t, s.owner, []byte{}) // nil would be no data at all, and the others tell that from empty data
 	l.create(t, s.counter, []byte("0"))
 	pythonEnd := s.after("python-1", 100+rand.IntN(200))
 	start := func(in func(*testing.T, string, time.Duration, func(string)) *peer, id string, session time.Duration) *peer {
@@ -173,18 +172,18 @@ func (s *soak) peer(ctx context.Context, p *peer, handle, recipe string, grants 
 	return err
 }
 
-// doomed passes on the error of a process that is to be killed, unless that is what ended it.
+// doomed passes on the error of a process that is to be killed, unless the kill ended it.
 func (s *soak) doomed(done chan<- error, err error) {
 	if !errors.Is(err, errPeerEnded) {
 		done <- fmt.Errorf("this process was to be killed: %w", err)
 	}
 }
 
-// settle compares the books with the counter. A killed holder may have added one that nobody acknowledged: that is
-// allowed exactly where the next holder found its name in the owner node, and nowhere else.
+// settle compares the books with the counter. A killed holder may have added one without an acknowledgement. That is allowed only where
+// the next holder found its name in the owner node.
 func (s *soak) settle(t *testing.T, killed map[string]bool, lost map[string]int64, took time.Duration) {
 	grants := slices.SortedFunc(slices.Values(s.grants), func(a, b grant) int { return int(a.value - b.value) })
-	total := soakTotal + max(0, s.by["python-1"]-soakPython) // it may have lived longer than it was to
+	total := soakTotal + max(0, s.by["python-1"]-soakPython) // it may have lived longer than planned
 	require.Len(t, grants, total)
 	byLanguage, handOvers, heirs := map[string]int{}, 0, []string{}
 	next := int64(1)

@@ -23,7 +23,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// former is the commit whose command and library meet those of now.
+// former is the commit whose command and library meet the present ones.
 const former = "fcdc5a8"
 
 // version is one build of the command, and a process of one build of the library.
@@ -32,8 +32,8 @@ type version struct {
 	*peer
 }
 
-// TestUpgrade lets command and programs of a former version and of this one meet on the same tree: the one makes it, the other uses
-// and changes it, and back.
+// TestUpgrade lets the command and the programs of a former version and of this one meet on the same tree. One version makes the tree, the
+// other uses and changes it, and then they go back.
 func TestUpgrade(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
@@ -75,7 +75,7 @@ type upgrade struct {
 	was, is version
 }
 
-// build compiles the command, and the program of testdata/interop/go as it is now, with the library of a version. The former one
+// build compiles the command, and the program of testdata/interop/go as it is now, with the library of a version. The former version
 // comes from the history of the repository.
 func (u *upgrade) build(t *testing.T, name string) version {
 	root, err := filepath.Abs("../../..")
@@ -102,7 +102,7 @@ func (u *upgrade) build(t *testing.T, name string) version {
 	return v
 }
 
-// configure writes the configuration. Its mutex had another name before, unless that is empty.
+// configure writes the configuration. from is the former name of its mutex, or empty.
 func (u *upgrade) configure(t *testing.T, mutex, from string) {
 	moved := ""
 	if from != "" {
@@ -150,7 +150,7 @@ func (u *upgrade) enter(t *testing.T, v version, recipe, lock string) *entry {
 	return foreign(v.name, func(*realLab) *peer { return v.peer }, recipe).enter(t, u.realLab, "/locks/pay/"+lock)
 }
 
-// matrix lets each of the two versions hold each lock, and each of them wait for it: in the same program it waits for a goroutine.
+// matrix lets each of the two versions hold each lock while the other one waits for it.
 func (u *upgrade) matrix(t *testing.T, mutex string) {
 	for _, of := range []struct{ holds, waits, lock string }{
 		{"mutex", "mutex", mutex}, {"read", "write", "catalog"}, {"write", "read", "catalog"},
@@ -189,7 +189,7 @@ func (u *upgrade) awaitQueue(t *testing.T, lock string, waiters int) {
 	}, patience, pollEvery)
 }
 
-// waitThrough keeps the mutex in use, with a waiter of each version, while the tree is changed.
+// waitThrough keeps the mutex in use while the tree is changed: the former version holds it, and this one waits. Then they swap.
 func (u *upgrade) waitThrough(t *testing.T, change func()) {
 	ctx := within(t, patience)
 	holder, first := u.enter(t, u.was, "mutex", "ledger"), u.enter(t, u.is, "mutex", "ledger")
@@ -215,10 +215,10 @@ func (u *upgrade) nothingAt(t *testing.T, lock string) {
 	}
 }
 
-// Semaphores became namespaces, queues too, idle locks were left out, and what had been taken over vanished with its programs. The estate
-// of a Java and of a Python program is taken over with two commands while both run: each lock is there afterwards, of its kind, held by
-// its holder, and stays when the programs have ended and the server has deleted the containers that are empty. What is no lock is
-// named, and untouched.
+// Semaphores and queues became namespaces, idle locks were left out, and locks that had been taken over vanished with their programs. Two
+// commands take over the estate of a Java and of a Python program while both run. Afterwards each lock is there, of its kind, held by its
+// holder. It stays when the programs have ended and the server has deleted the empty containers. Nodes that are no locks are named, and
+// untouched.
 func TestAnEstateIsTakenOverWhileItsProgramsRun(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Run("and applied again when they have ended", func(t *testing.T) { takeOver(t, true) })
@@ -231,7 +231,7 @@ type estateLock struct {
 	kind          *kind.Kind
 	in            func(*realLab) *peer
 	holds, waits  []string // recipe and options; nil: no program does
-	idle, leftOut bool     // it is idle and -kind says what it is; it is no lock that both libraries can share
+	idle, leftOut bool     // idle: -kind says what it is; leftOut: both libraries cannot share it
 }
 
 func estateLocks() []estateLock {
@@ -258,20 +258,20 @@ func estateLocks() []estateLock {
 		{path: "py/rw-queued", kind: kind.RWLock, in: python, holds: one("read"), waits: one("write")},
 		{path: "py/semaphore-idle", kind: kind.Semaphore, in: python, holds: []string{"semaphore", "3"}, idle: true},
 		{path: "py/semaphore-held", in: python, holds: []string{"semaphore", "3"}, leftOut: true},
-		{path: "py/election-idle", kind: kind.Mutex, in: python, holds: one("election"), idle: true}, // as a mutex: -kind may say so
-		{path: "py/election-held", kind: kind.Mutex, in: python, holds: one("election")},             // whose names its candidates have
+		{path: "py/election-idle", kind: kind.Mutex, in: python, holds: one("election"), idle: true}, // a mutex: -kind may say so
+		{path: "py/election-held", kind: kind.Mutex, in: python, holds: one("election")},             // its candidates have the names of a mutex
 		{path: "py/election-queued", kind: kind.Mutex, in: python, holds: one("election"), waits: one("election")},
 	}
 }
 
-// alone are locks that were left alone before the take-over until the server had deleted what was empty of them.
+// alone are locks that programs used before the take-over, and left alone until the server had deleted their empty nodes.
 var alone = []estateLock{
 	{path: "java/semaphore-alone", kind: kind.Semaphore, in: java, holds: []string{"semaphore", "2", "2"}},
 	{path: "java/mutex-gone", in: java, holds: []string{"mutex"}, idle: true},
 	{path: "java/semaphore-gone", in: java, holds: []string{"semaphore", "2", "2"}, idle: true},
 }
 
-// estate is an ensemble whose containers are deleted when the test says so.
+// estate is an ensemble that deletes empty containers when the test says so.
 type estate struct {
 	*upgrade
 	interval string // the file with the server's option
@@ -295,11 +295,11 @@ func (e *estate) every(t *testing.T, interval time.Duration) {
 	require.NoError(t, os.WriteFile(e.interval, fmt.Appendf(nil, "-Dzookeeper.forceSync=no -Dznode.container.checkIntervalMs=%d\n", interval.Milliseconds()), 0o600))
 }
 
-// reap returns when the server has deleted all empty containers, and deletes no more. The programs keep their sessions.
+// reap lets the server delete all empty containers, and then stop that. The programs keep their sessions.
 func (e *estate) reap(t *testing.T, programs ...*peer) {
 	e.every(t, time.Second)
 	e.zk.Restart()
-	for range 2 { // the one that deletes the first has looked at all others when the second goes
+	for range 2 { // the pass that deletes the first has looked at all containers when the second goes
 		require.Eventually(t, func() bool {
 			_, err := e.admin.CreateContainer("/reaped", nil, 4, zk.WorldACL(zk.PermAll))
 			return err == nil
@@ -319,7 +319,6 @@ func (e *estate) reap(t *testing.T, programs ...*peer) {
 	require.Eventually(t, func() bool { _, _, err := e.admin.Exists("/"); return err == nil }, patience, pollEvery)
 }
 
-// use lets a program use a lock.
 func (e *estate) use(t *testing.T, ctx context.Context, locks ...estateLock) {
 	for _, l := range locks {
 		h := foreign("", l.in, l.holds[0], l.holds[1:]...).enter(t, e.realLab, "/estate/"+l.path)
@@ -333,7 +332,7 @@ func (e *estate) use(t *testing.T, ctx context.Context, locks ...estateLock) {
 	}
 }
 
-// want is what a look at a lock says.
+// want returns what look must say of a lock.
 func (e *estate) want(l estateLock) string {
 	text := l.path + " " + l.kind.Name
 	if !l.idle {
@@ -345,14 +344,14 @@ func (e *estate) want(l estateLock) string {
 	return text
 }
 
-// look is what there is.
+// look describes the locks that a scan finds.
 func (e *estate) look(t *testing.T) (found []string) {
 	c := e.readOnly(t)
 	snap, err := scan.Look(t.Context(), c, scan.Options{Prefix: "/estate"})
 	require.NoError(t, err)
 	require.Empty(t, snap.Unread)
 	for _, in := range snap.Locks {
-		if in.Path == "/estate/py/semaphore-held" { // which stays kazoo's
+		if in.Path == "/estate/py/semaphore-held" { // it stays kazoo's
 			continue
 		}
 		text := strings.TrimPrefix(in.Path, "/estate/") + " " + in.Kind.Name
@@ -370,7 +369,7 @@ func (e *estate) look(t *testing.T) (found []string) {
 	return found
 }
 
-// tree is all that is known of the nodes at and below a path.
+// tree describes the nodes at and below a path, with all that the server knows of them.
 func (e *estate) tree(t *testing.T, path string) (nodes []string) {
 	data, stat, err := e.admin.Get(path)
 	require.NoError(t, err)
@@ -408,7 +407,7 @@ func takeOver(t *testing.T, applyFirst bool) {
 		declared = append(declared, e.want(l)+", declared")
 		after = append(after, l.path+" "+l.kind.Name+", declared")
 	}
-	running := func() []string { // what programs use and nothing tells otherwise
+	running := func() []string { // the locks that programs hold, and nothing declares
 		var used []string
 		for _, line := range e.look(t) {
 			if strings.Contains(line, " held by ") {
@@ -428,7 +427,7 @@ func takeOver(t *testing.T, applyFirst bool) {
 		require.Regexp(t, `(?m)^/estate/`+name+` +left out: `, said)
 	}
 	require.Regexp(t, `(?m)^/estate/py/others/barrier +unknown: `, said)
-	e.run(t, e.command, 0, "apply", "-auto-approve", "-overwrite-data") // the data is that of kazoo's idle semaphore
+	e.run(t, e.command, 0, "apply", "-auto-approve", "-overwrite-data") // kazoo's idle semaphore has data
 	require.ElementsMatch(t, declared, e.look(t))
 	require.Equal(t, others, append(e.tree(t, "/estate/java/others"), e.tree(t, "/estate/py/others")...))
 	require.Equal(t, heldByKazoo, e.tree(t, "/estate/py/semaphore-held"))
@@ -445,8 +444,8 @@ func takeOver(t *testing.T, applyFirst bool) {
 	require.NotContains(t, e.run(t, e.command, 0, "plan", "-detailed-exitcode"), "container")
 }
 
-// What becomes of programs whose empty node was deleted: Curator creates it again, a kazoo object that was used before fails, a new
-// one works. A look knows since when the nodes have been empty.
+// After their empty node was deleted, Curator creates it again, a kazoo object that was used before fails, and a new one works. A scan
+// knows since when the nodes have been empty.
 func TestProgramsAfterTheirEmptyNodeWasDeleted(t *testing.T) {
 	l := newLab(t)
 	ctx := within(t, patience)
@@ -489,7 +488,7 @@ func TestProgramsAfterTheirEmptyNodeWasDeleted(t *testing.T) {
 	use(inPython)
 }
 
-// empty are the nodes below /left that a look finds empty.
+// empty returns the nodes below /left that a scan finds empty.
 func (l *realLab) empty(ctx context.Context, t *testing.T) []scan.Empty {
 	t.Helper()
 	c := l.readOnly(t)
