@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// realTimeout is for sessions whose end a test waits for, and which must not end earlier. busyTimeout is for sessions that live on.
+// realTimeout is for sessions that must live until a test ends them, and whose end it waits for; busyTimeout for sessions that live on.
 const realTick, realTimeout = 500 * time.Millisecond, 20 * time.Second
 
 // holdUntilKilled says on standard output what its leases do: "held TOKENS", then "ended CAUSE" and "wrote ERROR". If one lease has an

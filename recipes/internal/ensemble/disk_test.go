@@ -110,8 +110,8 @@ func TestRealFullDisks(t *testing.T) {
 	for _, f := range followers { // one after the other: each copies the data of the leader, whose disk was never full
 		d.free(f)
 		f.Kill() // it may still run, or have ended by itself
-		// With the data that they could still write, one server of some forty kept the nodes of an ended session, and counted the
-		// difference (ZOOKEEPER-4541, see check.Client). Its clients then see a lock that is taken, but has no live holder.
+		// Otherwise one server of some forty kept, with the data that it could still write, the nodes of an ended session. It counted
+		// the difference (ZOOKEEPER-4541, see check.Client). Its clients see a lock that is taken, but has no live holder.
 		require.NoError(t, os.RemoveAll(filepath.Join(f.Dir, "data", "version-2")))
 		f.Restart()
 	}
@@ -190,8 +190,8 @@ func (w *wallClock) set(off time.Duration) {
 	require.NoError(w.t, os.Rename(next, w.file))
 }
 
-// Row 31 of the failure matrix: a change of a server's date takes no lock from its holder, keeps no lock of a dead one, and changes no
-// order.
+// Row 31 of the failure matrix: a server's date is changed. That takes no lock from its holder, keeps none for a dead holder, and changes
+// no order.
 func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	wall := newWallClock(t)

@@ -182,8 +182,8 @@ func TestRealPartitions(t *testing.T) {
 	})
 }
 
-// Row 40 of the failure matrix. Read-only servers have an ensemble of their own: an ensemble of ZooKeeper 3.8.0 with this mode did not
-// always commit again after it had lost its quorum for 24 s.
+// Row 40 of the failure matrix. Read-only servers have an ensemble of their own, because ZooKeeper 3.8.0 with this mode did not always
+// commit again after it had lost its quorum for 24 s.
 func TestRealReadOnlyServerIsNotUsed(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	t.Parallel()

@@ -43,7 +43,7 @@ func declared(p kind.Params) func(*biller, string, party) {
 	return func(b *biller, path string, _ party) { b.declare(path, p) }
 }
 
-// declaredPermits declares a semaphore of three permits. That of kazoo has another layout, with its limit as data.
+// declaredPermits declares a semaphore of three permits. kazoo's semaphore has another layout, with its limit as data.
 func declaredPermits(b *biller, path string, p party) {
 	if p.name == "kazoo" {
 		require.NoError(b.t, b.srv.Create(path, []byte("3")))
@@ -278,8 +278,8 @@ func budgetMarkdown(rows []budgetRow) string {
 const (
 	billLatency = 20 * time.Millisecond
 	billTrip    = 2 * billLatency
-	// The cheapest of so many runs counts. A heartbeat, or a pause of the machine, makes a run dearer, but not all runs. So there are
-	// more runs where the cheapest is dearer than the page says.
+	// The cheapest of billRuns runs counts. A heartbeat, or a pause of the machine, makes a run dearer, but not all runs. So there are
+	// more runs, up to mostRuns, where the cheapest is dearer than the page says.
 	billRuns, mostRuns = 5, 100
 )
 
@@ -332,7 +332,7 @@ func newBiller(t *testing.T) *biller {
 	return b
 }
 
-// measured says whether so many runs are enough for the cell, of a row and a column, that they gave.
+// measured says whether that number of runs is enough for the cell, of a row and a column, that they gave.
 func (b *biller) measured(runs int, row string, column int, cell string) bool {
 	return runs >= mostRuns || runs >= billRuns && (b.page == nil || len(b.page[row]) > column && b.page[row][column] == cell)
 }

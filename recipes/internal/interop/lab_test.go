@@ -26,7 +26,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// patience bounds every wait for something that must happen. That it passes proves nothing.
+// patience bounds every wait for something that must happen. Its end proves nothing.
 const patience = 5 * time.Minute
 
 // pollEvery is the pause between two questions: it leaves the processor to the programs that are asked.
@@ -190,8 +190,8 @@ func (l *realLab) startGo(t *testing.T, id string, timeout time.Duration, event 
 // startPython starts a process of kazoo clients, with the interpreter that Debian's kazoo belongs to.
 func (l *realLab) startPython(t *testing.T, id string, timeout time.Duration, event func(string)) *peer {
 	t.Helper()
-	// ZooKeeper 3.8.0 may never answer a client that connects while it starts. kazoo waits for the answer for the session timeout,
-	// divided by the number of addresses. So the one address is given three times: with one, the session would expire.
+	// ZooKeeper 3.8.0 may never answer a client that connects while it starts. The client kazoo waits for the answer for the session
+	// timeout, divided by the number of addresses. So the one address is given three times: with one, the session would expire.
 	servers := strings.Join(slices.Repeat([]string{l.zk.Addr}, 3), ",")
 	cmd := exec.Command("/usr/bin/python3", "-B", interop+"/python/peer.py", servers, fmt.Sprint(timeout.Milliseconds()), id)
 	return startPeer(t, id, cmd, event)

@@ -351,7 +351,7 @@ func TestImportShowsTheClassesThatAreTested(t *testing.T) {
 	require.Equal(t, 3, shown)
 }
 
-// interopReadme compares the page with what it should be, or writes it.
+// interopReadme compares the page with the text that it should have, or writes it.
 func interopReadme(t *testing.T, should func(string) string) {
 	const name = interop + "/README.md"
 	file, err := os.ReadFile(name)
@@ -393,9 +393,9 @@ func (g grid) markdown() string {
 // permits is the size of the semaphores here.
 const permits = 2
 
-// semaphores is the matrix of the semaphore. A test cannot watch its queue from outside as it can the others: the first waiter waits for
-// any change of the leases, and the server does not list watches on children. So the programs say themselves that they wait: the Java
-// thread is in Curator's wait loop, and the Go library has told its Observer.
+// semaphores is the matrix of the semaphore. A test can watch other queues from outside, but not this one. The first waiter waits for any
+// change of the leases, and the server does not list watches on children. So the programs say themselves that they wait: the Java thread is
+// in Curator's wait loop, and the Go library has told its Observer.
 func (l *realLab) semaphores(t *testing.T) {
 	for i, a := range semaphoreParties(1) {
 		for _, b := range semaphoreParties(1) {

@@ -19,14 +19,15 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// The soak is so many grants of one mutex, by these programs. If a program is killed, the one started in its place finishes its share.
+// The soak is these numbers of grants of one mutex, by these programs. If a program is killed, the one started in its place finishes its
+// share.
 const (
 	soakGo     = 600 // each of two goroutines of one process, and of two more processes
 	soakJava   = 800 // each of two processes
 	soakPython = 500 // each of two processes
 	soakTotal  = 4*soakGo + 2*soakJava + 2*soakPython
-	// After a kill, the lock waits for doomedSession. livingSession is longer than any wait on a busy machine, because neither Curator nor
-	// kazoo tells a holder in time that it has lost the lock.
+	// After a kill, the lock waits for doomedSession. The other timeout, livingSession, is longer than any wait on a busy machine. It must
+	// be: neither Curator nor kazoo tells a holder in time that it has lost the lock.
 	doomedSession, livingSession = 20 * time.Second, 60 * time.Second
 )
 
@@ -179,8 +180,8 @@ func (s *soak) doomed(done chan<- error, err error) {
 	}
 }
 
-// settle compares the books with the counter. A killed holder may have added one without an acknowledgement. That is allowed only where
-// the next holder found its name in the owner node.
+// settle compares the books with the counter. A killed holder may have added one without an acknowledgement, but only if the next
+// holder found its name in the owner node.
 func (s *soak) settle(t *testing.T, killed map[string]bool, lost map[string]int64, took time.Duration) {
 	grants := slices.SortedFunc(slices.Values(s.grants), func(a, b grant) int { return int(a.value - b.value) })
 	total := soakTotal + max(0, s.by["python-1"]-soakPython) // it may have lived longer than planned

@@ -179,7 +179,7 @@ func (u *upgrade) matrix(t *testing.T, mutex string) {
 	}
 }
 
-// awaitQueue returns when one holds the lock and so many wait.
+// awaitQueue returns when one holds the lock and that number of waiters waits.
 func (u *upgrade) awaitQueue(t *testing.T, lock string, waiters int) {
 	t.Helper()
 	c := u.goClient(t, "looks", nil)

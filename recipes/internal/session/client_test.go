@@ -44,7 +44,7 @@ func TestCloseRemovesNodesAtOnce(t *testing.T) {
 	})
 }
 
-// Raw: a closeSession that does not fit into the queue is dropped, and the session pings on for 24 h, holding locks.
+// Raw go-zookeeper drops a closeSession that does not fit into the queue, and the session pings on for 24 h, holding locks.
 func TestCloseLeavesNoZombie(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 		s.mustCreate(t, "/e", zk.FlagEphemeral)
@@ -104,7 +104,7 @@ func TestCloseWaitsForABusyServer(t *testing.T) {
 	}
 }
 
-// The timer that pings was stopped, and not waited for.
+// Close stopped the timer that pings, and did not wait for it.
 func TestCloseReturnsBehindAPingThatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun, goOn := make(chan struct{}), make(chan struct{})
@@ -126,7 +126,7 @@ func TestCloseReturnsBehindAPingThatIsUnderWay(t *testing.T) {
 	})
 }
 
-// A refusal was taken for the confirmation, while the session lived on, with all that it held.
+// Close took a refusal for the confirmation, while the session lived on, with all that it held.
 func TestARefusedCloseIsNotConfirmed(t *testing.T) {
 	for code, confirmed := range map[zktest.Code]bool{
 		zktest.Code(wire.CodeSASLRequired): false, zktest.CodeSystemError: false, zktest.Code(wire.CodeSessionExpired): true,
@@ -145,7 +145,7 @@ func TestARefusedCloseIsNotConfirmed(t *testing.T) {
 	}
 }
 
-// A second Close that waits on a mutex stops the time of a bubble, and with it the first.
+// A second Close that waits on a mutex stops the time of a bubble, and so the first Close.
 func TestConcurrentClosesAllWaitForTheEnd(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 		srv.Partition(0, zktest.Both)
@@ -175,7 +175,7 @@ func TestCloseReturnsBehindTheLastWrite(t *testing.T) {
 		p := &peers{scripts: map[string]hostile.Script{"zk:2181": func(c net.Conn) {
 			hostile.ReadFrame(c)
 			_, _ = c.Write(grantOf(7, 12_000))
-			<-over // without having read more
+			<-over // it reads nothing further
 		}}}
 		c, err := Dial(t.Context(), Config{Servers: []string{"zk"}, Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := p.dial(ctx, network, address)
@@ -184,7 +184,7 @@ func TestCloseReturnsBehindTheLastWrite(t *testing.T) {
 				defer writing.Add(-1)
 				n, err := conn.Write(b)
 				if err != nil {
-					time.Sleep(time.Second) // it hears of its end late
+					time.Sleep(time.Second) // the client learns late of the end
 				}
 				return n, err
 			}}, err
@@ -197,7 +197,7 @@ func TestCloseReturnsBehindTheLastWrite(t *testing.T) {
 	})
 }
 
-// A session that is lost is over at once, and those who relied on it are told then.
+// A lost session is over at once, and then its holders are told. Close waits for that.
 func TestCloseReturnsBehindTheCallsOfALoss(t *testing.T) {
 	for name, lose := range map[string]func(*zktest.Server, *Session){
 		"the deadline passes": func(srv *zktest.Server, _ *Session) { srv.Freeze() },
@@ -235,7 +235,7 @@ func TestCloseEndsDialling(t *testing.T) {
 	})
 }
 
-// A digest password travels in no error, log line or dump, and neither does the hash of one.
+// No error, log line or dump has a digest password, or the hash of one.
 func TestNoAuthNamesTheMissingRightAndTheIdentity(t *testing.T) {
 	inSessionWith(t, func(c *Config) { c.Auth = []Auth{{"digest", "alice:hunter2"}} }, func(t *testing.T, srv *zktest.Server, owner *Client, s *Session) {
 		mine := zk.DigestACL(zk.PermAll, "alice", "hunter2")
@@ -243,7 +243,7 @@ func TestNoAuthNamesTheMissingRightAndTheIdentity(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []Identity{{"world", "anyone"}, {"digest", mine[0].ID}}, owner.Newest().Identities())
 		srv.Disconnect(s.ID())
-		s.mustRead(t, "/a") // presented again after a reconnect
+		s.mustRead(t, "/a") // the identity is presented again after a reconnect
 
 		_, wrong := open(t, srv, func(c *Config) { c.Auth = []Auth{{"digest", "alice:sesame"}} })
 		_, nobody := open(t, srv)
@@ -288,7 +288,7 @@ func TestAuthIsProvenBeforeTheSessionIsHandedOut(t *testing.T) {
 	})
 }
 
-// Raw, go-zookeeper reconnects for ever.
+// Raw go-zookeeper reconnects for ever.
 func TestAuthRefusedAfterReconnectLosesTheSession(t *testing.T) {
 	inSessionWith(t, func(c *Config) { c.Auth = []Auth{{"digest", "a:b"}} }, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		srv.Inject(zktest.On("auth"), zktest.Fail(-115)) // AuthFailed
@@ -345,7 +345,7 @@ func TestSecretsLimitsAreAsDocumented(t *testing.T) {
 	require.Contains(t, fmt.Sprint(struct{ hidden Secret }{"hunter2"}), "hunter2")
 }
 
-// Over TCP, with real time: nothing is left behind, in any order of closing.
+// Over TCP, in real time, nothing is left behind, in any order of closing.
 func TestNothingLeaksOverTCP(t *testing.T) {
 	defer hostile.NoneLeft(t, goleak.IgnoreCurrent())
 	srv := zktest.New()
@@ -371,7 +371,7 @@ func TestNothingLeaksOverTCP(t *testing.T) {
 	_, err := Dial(ctx, Config{Servers: []string{srv.Addr()}})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	srv.Thaw()
-	// A port that the system hands out to no other program.
+	// The system hands out this port to no other program.
 	refused(t, Config{Servers: []string{"127.0.0.1:1"}}, "connection refused")
 }
 
@@ -393,7 +393,7 @@ func TestCancelledDialLeavesNoSession(t *testing.T) {
 	})
 }
 
-// Which of the two is noticed first is chance.
+// Chance decides which of the two is noticed first.
 func TestADiallingThatFailsAsItsWaiterGivesUpHidesNoCause(t *testing.T) {
 	c, err := newClient(Config{Servers: []string{"zk"}}, seam.Seams{})
 	require.NoError(t, err)

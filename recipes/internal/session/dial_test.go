@@ -68,7 +68,7 @@ func TestHostilePeerDuringHandshake(t *testing.T) {
 	}
 }
 
-// A server that turns hostile once it has given a session. "wrong" answers the listing of /a.
+// A server turns hostile once it has granted a session: wrong answers the listing of /a.
 func TestHostilePeerAfterHandshake(t *testing.T) {
 	header := func(xid int32) []byte { return hostile.Cat(hostile.Be32(xid), hostile.Be64(9), hostile.Be32(0)) }
 	for name, wrong := range map[string]func(xid int32) []byte{
@@ -257,7 +257,7 @@ func TestDialObeysContext(t *testing.T) {
 	})
 }
 
-// Requests have passwords in auth frames and session passwords in handshakes.
+// Auth frames contain passwords, and handshakes contain session passwords.
 func TestSecretsInNoErrorOrLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged bytes.Buffer
@@ -302,7 +302,7 @@ func TestALinkThatDiesWhileItIsGrantedIsForgotten(t *testing.T) { // the next gr
 	})
 }
 
-// A server that loses a request and goes on would keep its caller waiting for ever: contexts need not end.
+// If a server loses a request and goes on, the caller would wait for ever: contexts need not end.
 func TestAnAnswerOutOfOrderEndsTheConnection(t *testing.T) {
 	for name, lose := range map[string]zktest.Fault{"request lost": zktest.DropRequest, "reply lost": zktest.LoseReply} {
 		runInSession(t, name, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
@@ -312,7 +312,7 @@ func TestAnAnswerOutOfOrderEndsTheConnection(t *testing.T) {
 			<-rule.Hit()
 			time.Sleep(time.Second)
 			require.Empty(t, got, "nothing tells yet that the answer will not come")
-			s.mustRead(t, "/") // asked again on the next connection
+			s.mustRead(t, "/") // sent again on the next connection
 			err := <-got
 			require.Equal(t, OutcomeUnknown, OutcomeOf(err), "%v", err)
 			require.Equal(t, id, s.ID())
@@ -357,7 +357,7 @@ func TestAKeeperIsRefusedAtTheHandshake(t *testing.T) {
 	}
 }
 
-// A session that ZooKeeper has granted outlives an address that leads to a Keeper for a while.
+// If an address leads to a Keeper for a while, a session that ZooKeeper has granted lives on.
 func TestAGrantedSessionPassesAKeeperBy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var elsewhere atomic.Bool
@@ -422,7 +422,7 @@ func TestRequestsAreWhatTheyShouldBe(t *testing.T) {
 	})
 }
 
-// replies has a well-formed body for each operation.
+// replies returns a well-formed body for each operation.
 func replies() map[int32][]byte {
 	stat := make([]byte, statSize)
 	text := func(s string) []byte { return hostile.Cat(hostile.Be32(int32(len(s))), []byte(s)) }
@@ -442,7 +442,7 @@ func checkReply(op int32, ops int, body []byte) (failed bool, err error) {
 	return got.Code != 0, err
 }
 
-// Every proper prefix of a reply, and every reply with one of its lengths changed beyond the frame, is refused.
+// Every proper prefix of a reply is refused.
 func TestTruncatedRepliesAreRefused(t *testing.T) {
 	for op, body := range replies() {
 		_, err := checkReply(op, 5, body)
@@ -451,7 +451,7 @@ func TestTruncatedRepliesAreRefused(t *testing.T) {
 		require.NoError(t, err, "a newer server may say more")
 		end := len(body)
 		if op == wire.OpMulti {
-			end -= 8 // of the last header only the operation and the flag count
+			end -= 8 // only the operation and the flag of the last header count
 		}
 		for n := range end {
 			_, err := checkReply(op, 5, body[:n])
@@ -471,7 +471,7 @@ func TestRolledBackTransactionIsNoCommit(t *testing.T) {
 	}
 }
 
-// FuzzReply feeds a whole client: a panic where it reads ends the process, so surviving is the test.
+// FuzzReply feeds a whole client. A panic while the client reads ends the process, so the test is that the client survives.
 func FuzzReply(f *testing.F) {
 	for op, body := range replies() {
 		f.Add(op, body)

@@ -22,7 +22,7 @@ import (
 
 var openACL = zk.WorldACL(zk.PermAll)
 
-// open dials a client with a session timeout of 12 s and returns it with its session. It is closed with the test.
+// open dials a client with a session timeout of 12 s, and returns it with its session. The client is closed at the test's end.
 func open(t *testing.T, srv *zktest.Server, change ...func(*Config)) (*Client, *Session) {
 	t.Helper()
 	cfg := Config{Servers: []string{"zk"}, Dialer: srv.DialContext, SessionTimeout: 12 * time.Second}
@@ -49,7 +49,7 @@ func inSessionWith(t *testing.T, change func(*Config), f scene) {
 	})
 }
 
-// inSlowSession has a network that takes so long, each way.
+// inSlowSession is inSession over a network with this latency each way.
 func inSlowSession(t *testing.T, latency time.Duration, f scene) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t, zktest.WithLatency(latency))
@@ -73,7 +73,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// writer is a connection that writes in another way.
+// writer is a connection with a Write of its own.
 type writer struct {
 	net.Conn
 	write func([]byte) (int, error)
@@ -95,14 +95,14 @@ func through(srv *zktest.Server, change func(n int, c net.Conn) net.Conn) func(*
 	}
 }
 
-// cutOff ends the connections and admits nobody to the server.
+// cutOff ends the connections, and makes the server refuse new ones.
 func cutOff(srv *zktest.Server) {
 	srv.RefuseDials(true)
 	srv.Disconnect(0)
 	synctest.Wait()
 }
 
-// going calls f aside, and tells what it returned.
+// going calls f in a goroutine, and returns a channel for its result.
 func going(f func() error) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -160,7 +160,7 @@ func (s *Session) holding(t *testing.T, path string) {
 	t.Cleanup(release)
 }
 
-// create makes a node and fails the test when it cannot.
+// mustCreate makes a node, and fails the test if it cannot.
 func (s *Session) mustCreate(t *testing.T, path string, flags int32) string {
 	t.Helper()
 	created, err := s.Create(t.Context(), path, nil, flags, openACL)
@@ -178,14 +178,14 @@ func (s *Session) ChildrenW(ctx context.Context, path string) ([]string, *zk.Sta
 	return s.ChildrenCalled(ctx, path, nil)
 }
 
-// present is the connection of now.
+// present returns the present connection.
 func (s *Session) present() *link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.link
 }
 
-// peers dials scripts by name, over net.Pipe; an unknown name is refused. Its wait joins their goroutines.
+// peers dials scripts by name, over net.Pipe; an unknown name is refused. Its wg waits for their goroutines.
 type peers struct {
 	scripts map[string]hostile.Script
 	wg      sync.WaitGroup
@@ -227,8 +227,8 @@ func grantOf(id int64, timeoutMS int32) []byte {
 	return hostile.Frame(hostile.Cat(hostile.Be32(0), hostile.Be32(timeoutMS), hostile.Be64(id), hostile.Be32(16), []byte("sixteen bytes .."))...)
 }
 
-// answering grants a session, answers pings, auth and closeSession, and leaves the rest to reply, which returns whole
-// frames to send, or nil to hang up.
+// answering grants a session, and answers pings, auth and closeSession. It leaves the rest to reply, which returns whole frames to send,
+// or nil to hang up.
 func answering(id int64, timeoutMS int32, reply func(r request) []byte) hostile.Script {
 	return func(c net.Conn) {
 		if hostile.ReadFrame(c) == nil {
@@ -253,7 +253,7 @@ func answering(id int64, timeoutMS int32, reply func(r request) []byte) hostile.
 	}
 }
 
-// request is what a server reads of a frame.
+// request is the part of a frame that a server reads.
 type request struct{ xid, op int32 }
 
 func parseRequest(body []byte) request {
@@ -261,14 +261,14 @@ func parseRequest(body []byte) request {
 	return request{xid: c.Int32(), op: c.Int32()}
 }
 
-// statSize is what a stat takes: six 64-bit numbers and five of 32 bits.
+// statSize is the length of a stat: six 64-bit numbers and five of 32 bits.
 const statSize = 68
 
 func textLogger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// refused requires that no session is to be had, and that Dial says why.
+// refused requires that Dial gets no session, and says why.
 func refused(t *testing.T, cfg Config, why string) {
 	t.Helper()
 	hostile.Refused(t, func(connectTimeout time.Duration) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// The goroutine that finds a connection dead may come to say so when there is the next one.
+// The goroutine that finds a connection dead may report it only when the next connection is there.
 func TestLinkGrantedBeforeTheLossOfTheLastOneWasTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
@@ -97,7 +97,7 @@ func TestTheEndOfTheSessionFreesWhoeverWaitsForAnAnswer(t *testing.T) {
 	})
 }
 
-// The write is submitted at the moment the session ends: after its caller has looked and before the connection is gone.
+// The write is submitted at the moment the session ends: after its caller has checked the session, and before the connection is gone.
 func TestNothingIsSentOnceTheSessionIsOver(t *testing.T) {
 	inSlowSession(t, 10*time.Millisecond, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mu.Lock()
@@ -122,7 +122,7 @@ func TestAnIdleConnectionKeepsNoAnswer(t *testing.T) {
 			require.NoError(t, err)
 			return weak.Make(&data[0])
 		}()
-		synctest.Wait() // until whoever read it from the server waits for the next answer
+		synctest.Wait() // until the goroutine that reads waits for the next answer
 		runtime.GC()
 		require.Nil(t, read.Value(), "the answer is still referred to")
 	})
@@ -145,7 +145,7 @@ func TestRequestsGoOutInOrderWhileAWriteIsSlow(t *testing.T) {
 			wg.Go(func() { s.mustRead(t, "/") })
 			time.Sleep(time.Millisecond)
 		}
-		// A caller whose context ends is not kept by the write that another one is waiting for.
+		// A caller whose context ends does not have to wait for the write of another caller.
 		ctx := within(t, 100*time.Millisecond)
 		_, _, err := s.Get(ctx, "/")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -155,7 +155,7 @@ func TestRequestsGoOutInOrderWhileAWriteIsSlow(t *testing.T) {
 	})
 }
 
-// A session that holds nothing looks at its clock when a server ought to have answered; one that holds must do so earlier.
+// A session that holds nothing looks at its clock when a server ought to have answered. A session that holds something must do so earlier.
 func TestASessionThatWasIdleBeatsAsSoonAsItHolds(t *testing.T) {
 	for _, idle := range []time.Duration{0, time.Second, 3 * time.Second, 5 * time.Second, time.Hour} {
 		inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
@@ -176,7 +176,8 @@ func TestASessionThatWasIdleBeatsAsSoonAsItHolds(t *testing.T) {
 	}
 }
 
-// A program that kept a Reply, or a stopped Watch, kept all later requests of the connection, or watches of the node, in memory.
+// A program that kept a Reply kept all later requests of the connection in memory. With a stopped Watch it kept the later watches of the
+// node.
 func TestWhatHasEndedRefersToNothingThatCameLater(t *testing.T) {
 	inSession(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
 		b := s.Batch()
@@ -209,7 +210,7 @@ func busy(t *testing.T) (s *Session, l *link, written *atomic.Int64) {
 	return s, l, written
 }
 
-// stuck makes a goroutine gather whose turn does not come.
+// stuck makes the link wait for a goroutine that gathers, and that never writes.
 func (l *link) stuck() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -242,7 +243,7 @@ func start(t *testing.T, s *Session, n int) {
 }
 
 func TestRequestsOfManyGoroutinesShareWrites(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // otherwise another processor may write while this one still starts goroutines
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // otherwise another processor may write while this one starts goroutines
 	synctest.Test(t, func(t *testing.T) {
 		s, _, written := busy(t)
 		s.ask(t, 64)
@@ -278,7 +279,7 @@ func TestRequestsAreNotGatheredWhenTheSchedulerIsSlow(t *testing.T) {
 		s, l, written := busy(t)
 		l.stuck()
 		l.mu.Lock()
-		l.hasty = time.Now().Add(time.Minute) // the scheduler has not come back for long
+		l.hasty = time.Now().Add(time.Minute) // the scheduler took long to come back
 		l.mu.Unlock()
 		start(t, s, 1)
 		require.Equal(t, int64(1), written.Load())

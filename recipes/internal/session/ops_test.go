@@ -53,7 +53,7 @@ func TestMultiNamesTheOperationThatFailed(t *testing.T) {
 	})
 }
 
-// The outcome of a write is what its caller's next step hangs on.
+// A caller's next step depends on the outcome of its write.
 func TestOutcomeOfAWrite(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault    zktest.Fault
@@ -161,7 +161,7 @@ func TestDisconnectedOperationsWaitAndThenAreSent(t *testing.T) {
 	})
 }
 
-// A sent request cannot be taken back, and its slot waits for the answer; a loop of abandoned calls must not grow without bound.
+// A sent request cannot be taken back, and its slot waits for the answer. A loop of abandoned calls must not grow without bound.
 func TestAbandonedOperationsAreBounded(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		rule := srv.Inject(zktest.On("exists"), zktest.DropRequest)
@@ -185,7 +185,7 @@ func TestAbandonedOperationsAreBounded(t *testing.T) {
 	})
 }
 
-// A server drops the connection, with all that is under way on it, at a frame that is too large.
+// At a frame that is too large, a server drops the connection, with all that is under way on it.
 func TestTooLargeIsNotSent(t *testing.T) {
 	inSession(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
 		fits := func(n int) error {
@@ -258,7 +258,7 @@ func createAndList(s *Session, path string, flags int32, dirs ...string) (b *Bat
 	return b, made, lists
 }
 
-// One round trip, and the order certain: go-zookeeper alone gave 99.1 %, in the wrong order the rest.
+// A batch is one round trip, and its order is certain. With go-zookeeper alone the order was right in 99.1 %, and wrong in the rest.
 func TestABatchIsOneOrderedRoundTrip(t *testing.T) {
 	inSlowSession(t, 20*time.Millisecond, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/q", 0)
@@ -395,7 +395,7 @@ func TestAnOfferIsSentAtOnceOrWaitsForOtherRequests(t *testing.T) {
 
 const aheadLatency = 20 * time.Millisecond
 
-// ten makes ten nodes, and returns reads of the data and the access list of each, and of the stat of one that is not there.
+// ten makes ten nodes. It returns reads of the data and the access list of each, and of the stat of one that is not there.
 func ten(t *testing.T, srv *zktest.Server) (s *Session, reads Reads) {
 	_, s = open(t, srv)
 	for i := range 10 {
@@ -464,7 +464,7 @@ func TestWhatWasNotSentAheadIsReadWhenItIsAskedFor(t *testing.T) {
 	})
 }
 
-// Each answer that a lost connection takes along is asked for again.
+// A read whose answer is lost with the connection is sent again.
 func TestAReadSentAheadWhoseAnswerIsLostIsRepeated(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{
 		"cut before": zktest.CutBefore, "cut after": zktest.CutAfter, "reply dropped": zktest.DropReply, "request dropped": zktest.DropRequest,

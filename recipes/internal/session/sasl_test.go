@@ -29,7 +29,7 @@ func loggingIn(password func() (Secret, error)) func(*Config) {
 	return func(cfg *Config) { cfg.SASL = sasl.DigestMD5("ann", password) }
 }
 
-// annOf is the users of a server: ann, with the password that is there now.
+// annOf returns the users of a server: ann, with the present password.
 func annOf(password *atomic.Value) func(user string) string {
 	return func(user string) string {
 		if user != "ann" {
@@ -139,7 +139,7 @@ func TestAServerThatRefusesDoesNotEndTheSessionWhileAnotherMayAccept(t *testing.
 		_, err = c.Session(t.Context())
 		require.ErrorIs(t, err, ErrAuth)
 		users.Store("old")
-		c.mustSession(t) // the next one asks again
+		c.mustSession(t) // the next session asks again
 	})
 	synctest.Test(t, func(t *testing.T) {
 		strict := zktest.Start(t, zktest.WithSASL(func(string) string { return "new" }))

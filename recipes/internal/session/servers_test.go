@@ -24,7 +24,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// places dials servers of one ensemble by name, and notes which.
+// places dials servers of one ensemble by name, and notes the names.
 type places struct {
 	mu    sync.Mutex
 	at    map[string]func(ctx context.Context, network, address string) (net.Conn, error)
@@ -54,7 +54,7 @@ func openWith(t *testing.T, seams seam.Seams, cfg Config) (*Client, *Session) {
 	return c, s
 }
 
-// pausing has a client that pauses for this part of what it may, and notes what that was.
+// pausing opens a session that pauses for the longest time it may, divided by part. waits collects these longest times.
 func pausing(t *testing.T, part time.Duration) (srv *zktest.Server, s *Session, waits *[]time.Duration) {
 	srv, waits = zktest.Start(t), new([]time.Duration)
 	_, s = openWith(t, seam.Seams{Jitter: func(most time.Duration) time.Duration {
@@ -101,7 +101,7 @@ func TestASessionLeavesAServerThatIsNotInTheListAnyMore(t *testing.T) {
 	})
 }
 
-// A list that came while the session was dialled was not obeyed by it.
+// A session did not obey a list that came while it was being dialled.
 func TestASessionThatIsBeingDialledFindsTheNewList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
@@ -222,8 +222,8 @@ func TestAServerIsReachedByIPv6(t *testing.T) {
 	}
 }
 
-// A session that holds something does not wait beyond its next heartbeat, and no session waits beyond the end of a silent
-// connection: from then on the time counts that a lease or a session has left.
+// A session that holds something does not wait beyond its next heartbeat. No session waits beyond the end of a silent connection. From
+// then on, a pause uses up the time that the lease or the session has left.
 func TestNoLeaseEndsBecauseTheFirstAttemptWaits(t *testing.T) {
 	const timeout = 12 * time.Second
 	for step := range 48 {
@@ -233,7 +233,7 @@ func TestNoLeaseEndsBecauseTheFirstAttemptWaits(t *testing.T) {
 			release := s.mustHold(t, func(err error) { t.Errorf("lost: %v", err) }, mine)
 			defer release()
 			time.Sleep(time.Minute + timeout*time.Duration(step)/6/48) // anywhere between two heartbeats
-			synctest.Wait()                                            // for the one that may be due now
+			synctest.Wait()                                            // for the heartbeat that may be due now
 			due := s.Deadline().Add(timeout/6 - timeout/2)
 			srv.Disconnect(s.ID())
 			synctest.Wait()
@@ -296,11 +296,11 @@ func TestBudgetLeavesEveryServerItsShare(t *testing.T) {
 	require.Equal(t, 2*time.Second, s.budget(9), "a silent server must not take what is left of a lease")
 }
 
-// A follower cut off from its leader answers pings and reads: 5.82 s of two believed holders were measured raw.
+// A follower cut off from its leader answers pings and reads. Measured raw, two clients believed for 5.82 s that they held one lock.
 func TestNeitherReadsNorPingsProlongALease(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, *Session){
 		"pings": func(context.Context, *Session) {},
-		// Answered until a heartbeat is due; behind that one they wait.
+		// Reads are answered until a heartbeat is due; then they wait behind it.
 		"reads": func(ctx context.Context, s *Session) { _, _, _ = s.Get(ctx, "/mine") },
 	} {
 		runInSession(t, name, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
@@ -372,7 +372,7 @@ func TestAuthenticationThatCannotBeWrittenAgainIsTriedElsewhere(t *testing.T) {
 				return c
 			}
 			frames := 0
-			return writer{c, func(b []byte) (int, error) { // the connect request and nothing more
+			return writer{c, func(b []byte) (int, error) { // only the connect request can be written
 				if frames++; frames > 1 {
 					return 0, net.ErrClosed
 				}
@@ -387,11 +387,11 @@ func TestAuthenticationThatCannotBeWrittenAgainIsTriedElsewhere(t *testing.T) {
 	})
 }
 
-// crowd is many clients of one server; each holds a node. It notes when they dial.
+// crowd is many clients of one server. Each holds a node, and crowd notes when they dial.
 type crowd struct {
 	t      *testing.T
 	srv    *zktest.Server
-	admits func() bool // whether the server accepts one more connection; it ends the others without a word
+	admits func() bool // whether the server accepts one more connection; it ends others without a word
 
 	mu    sync.Mutex
 	dials []time.Time
@@ -477,7 +477,7 @@ func TestAThousandClientsComeBackToAServerThatAdmitsAHundredASecond(t *testing.T
 		c := &crowd{t: t, srv: zktest.Start(t)}
 		all := c.gather(n, timeout)
 		rate, tokens, filled := n/10, 0.0, time.Now()
-		c.admits = func() bool { // the clients' lock is held
+		c.admits = func() bool { // c.mu is held
 			tokens = min(float64(rate), tokens+time.Since(filled).Seconds()*float64(rate))
 			filled = time.Now()
 			if tokens < 1 {

@@ -54,7 +54,7 @@ func TestSwappedSessionIDIsALoss(t *testing.T) {
 	})
 }
 
-// Raw: four creates issued under session A came back without an error, owned by session B.
+// With raw go-zookeeper, four creates issued under session A came back without an error, owned by session B.
 func TestRequestsOfALostSessionNeverRunInTheNext(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, s *Session) {
 		cutOff(srv)
@@ -77,7 +77,7 @@ func TestRequestsOfALostSessionNeverRunInTheNext(t *testing.T) {
 	})
 }
 
-// gone waits until the server has removed a node and returns when.
+// gone waits until the server has removed a node, and returns that time.
 func gone(srv *zktest.Server, path string) time.Time {
 	for {
 		if _, ok := srv.Get(path); !ok {
@@ -87,8 +87,8 @@ func gone(srv *zktest.Server, path string) time.Time {
 	}
 }
 
-// The promise: a holder learns of the loss before the server grants the lock to a rival, whichever direction of the network
-// fails. Raw go-zookeeper tells at the server's expiry, or never.
+// A holder learns of the loss before the server grants the lock to a rival, whichever direction of the network fails. Raw go-zookeeper
+// tells the holder at the server's expiry, or never.
 func TestLossPrecedesServerExpiry(t *testing.T) {
 	for name, cut := range map[string]zktest.Direction{"both": zktest.Both, "to server": zktest.ToServer, "to client": zktest.ToClient} {
 		for _, holding := range []bool{true, false} {
@@ -119,7 +119,7 @@ func TestLossPrecedesServerExpiry(t *testing.T) {
 	}
 }
 
-// One-way loss with events still arriving: every byte that comes in extends go-zookeeper's deadline.
+// In a loss of one direction, events still arrive. Every byte that comes in extends go-zookeeper's deadline.
 func TestEventsDoNotKeepADeafConnectionAlive(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		for _, p := range []string{"/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8", "/9"} {
@@ -142,7 +142,7 @@ func TestEventsDoNotKeepADeafConnectionAlive(t *testing.T) {
 	})
 }
 
-// A server that commits nothing is left for another one in time to keep the lease.
+// A session leaves a server that commits nothing for another one, in time to keep the lease.
 func TestUncommittingServerIsLeft(t *testing.T) {
 	inSessionWith(t, func(c *Config) { c.Servers = []string{"zk1", "zk2"} }, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.holding(t, "/mine")
@@ -221,7 +221,7 @@ func TestLeaseCountsFromSend(t *testing.T) {
 	})
 }
 
-// On a session whose pings did not get out the last touch may be older than the write suggests.
+// On a session whose pings did not get out, the last touch may be older than the write suggests.
 func TestProofCountsTheTouchBeforeTheWrite(t *testing.T) {
 	now := time.Now()
 	const T = 16 * time.Second
@@ -242,7 +242,7 @@ func TestHeartbeatNeedsRead(t *testing.T) {
 	})
 }
 
-// One heartbeat a session, whatever it holds, and no watcher is woken by it.
+// A session sends one heartbeat, whatever it holds, and the heartbeat wakes no watcher.
 func TestHeartbeatIsOneQuietWrite(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		for range 50 {
@@ -335,7 +335,7 @@ func TestWhatIsHeldHearsOfTheLossBeforeAnybodyElse(t *testing.T) {
 	})
 }
 
-// The link lived on, and was pinged: the servers kept what was held for ever.
+// The link lived on and sent pings, so the servers kept for ever what was held.
 func TestAPanicInALossCallbackEndsTheLinkAllTheSame(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mustHold(t, func(error) { panic("of a callback") }, s.mustCreate(t, "/held", zk.FlagEphemeral))
@@ -391,7 +391,7 @@ func TestWaitersShareOneDial(t *testing.T) {
 	})
 }
 
-// A lease may end before its session is in doubt: when little was sent before the write that proves it. See proof.
+// A lease may end before its session is in doubt, if little was sent before the write that proves the lease. See proof.
 func TestStateFindsALeaseThatEndedBeforeADoubt(t *testing.T) {
 	inSession(t, func(t *testing.T, _ *zktest.Server, _ *Client, s *Session) {
 		s.mustHold(t, nil, s.mustCreate(t, "/a", zk.FlagEphemeral))
@@ -403,7 +403,7 @@ func TestStateFindsALeaseThatEndedBeforeADoubt(t *testing.T) {
 	})
 }
 
-// The refusal was not taken for an answer, and a third of the timeout went by.
+// CloseLost did not take the refusal for an answer, and a third of the timeout went by.
 func TestALostSessionWhoseCloseIsRefusedIsReportedAtOnce(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, c *Client, lost *Session) {
 		lost.mustCreate(t, "/mine", zk.FlagEphemeral)
@@ -420,7 +420,7 @@ func TestALostSessionWhoseCloseIsRefusedIsReportedAtOnce(t *testing.T) {
 	})
 }
 
-// A session that is lost stays lost, and only a server's grant makes one active.
+// A lost session stays lost, and a new one becomes active only by a server's grant.
 func TestASessionMakesOnlyLegalMoves(t *testing.T) {
 	all := map[string][]string{}
 	for from := StateActive; from <= stateAsked; from++ {
@@ -458,7 +458,7 @@ func TestALinkMakesOnlyLegalMoves(t *testing.T) {
 	}, all)
 }
 
-// sleeper is a client that holds /mine, and how long its machine has slept so far.
+// sleeper returns a client that holds /mine, and the time that its machine has slept so far.
 func sleeper(t *testing.T, dial func(*Config), servers ...string) (*Client, *atomic.Int64) {
 	var asleep atomic.Int64
 	cfg := Config{Servers: servers, SessionTimeout: 12 * time.Second}
@@ -470,11 +470,11 @@ func sleeper(t *testing.T, dial func(*Config), servers ...string) (*Client, *ato
 	c.session.mustCreate(t, "/mine", zk.FlagEphemeral)
 	_, err = c.session.hold(nil, "/mine")
 	require.NoError(t, err)
-	synctest.Wait() // the look that hold has asked for is over: it would find what a sleep has made due
+	synctest.Wait() // until the look that hold asked for is over: later it would find what a sleep has made due
 	return c, &asleep
 }
 
-// golang/go#24595: the monotonic clock stands still in a suspended machine, timers with it.
+// golang/go#24595: the monotonic clock and the timers stand still in a suspended machine.
 func TestSuspendedMachineLosesItsLeaseAtTheFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, asleep := sleeper(t, plain(zktest.Start(t)), "zk")
@@ -488,8 +488,8 @@ func TestSuspendedMachineLosesItsLeaseAtTheFirstLook(t *testing.T) {
 	})
 }
 
-// After a sleep the connection's end and the lease's come at the same moment. A failure must then name the end of the session: a
-// caller that hears of a closed connection would wait for the next one.
+// After a sleep, the connection and the lease end at the same moment. A failure must then name the end of the session: a caller that
+// hears of a closed connection would wait for the next one.
 func TestRequestThatFailsInAMachineJustResumedSaysThatTheSessionIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, asleep := sleeper(t, plain(zktest.Start(t)), "zk")
@@ -500,7 +500,7 @@ func TestRequestThatFailsInAMachineJustResumedSaysThatTheSessionIsLost(t *testin
 	})
 }
 
-// lateHanger is a connection whose end is heard of late: Close returns when told to, and has closed at once.
+// lateHanger is a connection whose Close closes at once, but returns only when over is closed. So its end is reported late.
 type lateHanger struct {
 	net.Conn
 	once sync.Once
@@ -528,8 +528,8 @@ func hangingUpLate(over <-chan struct{}) func(int, net.Conn) net.Conn {
 	}
 }
 
-// A look between the end of a connection that commits nothing and its report ended the next connection, which was being made.
-// Every server could be passed over, and the pause after that cost a lease.
+// A connection that commits nothing had ended, but that was not reported yet. A look at this time ended the next connection, which was
+// being made. So every server could be passed over, and the pause after that cost a lease.
 func TestALookAfterAConnectionEndedDoesNotEndTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.Start(t)
@@ -555,9 +555,8 @@ func TestALookAfterAConnectionEndedDoesNotEndTheNextOne(t *testing.T) {
 	})
 }
 
-// A program that runs again after a third of its session timeout finds a heartbeat due, and its server behind with
-// commits, at the same look. The connection was dropped, and the heartbeat counted as under way for ever: the session
-// made no other, on any connection.
+// A program runs again after a third of its session timeout. At one look it finds a heartbeat due, and its server behind with commits.
+// The session dropped the connection, and counted the heartbeat as under way for ever. It made no other heartbeat, on any connection.
 func TestAProgramStoppedForMoreThanAThirdOfItsSessionTimeoutKeepsItsLease(t *testing.T) {
 	for step := range 16 { // from a third to a half
 		synctest.Test(t, func(t *testing.T) {
@@ -573,7 +572,7 @@ func TestAProgramStoppedForMoreThanAThirdOfItsSessionTimeoutKeepsItsLease(t *tes
 	}
 }
 
-// redated is t with the wall clock put forward by d, as time.Now returns it after a change of the date.
+// redated returns t with the wall clock put forward by d, as time.Now returns it after a change of the date.
 func redated(t time.Time, d time.Duration) time.Time {
 	wall := (*uint64)(unsafe.Pointer(&t)) // bit 63: there is a monotonic reading; then 33 bits of seconds
 	*wall += uint64(d/time.Second) << 30
@@ -606,7 +605,7 @@ func TestAClockASixteenthSlowEndsTheLeaseInTime(t *testing.T) { // failure matri
 	}
 }
 
-// Client.Session looked at the clock under the client's mutex, and the calls made for a loss that it found waited for that mutex.
+// Client.Session looked at the clock under the client's mutex. If it found a loss, the calls made for that loss waited for the mutex.
 func TestWhatHearsOfALossFoundBySessionMayUseTheClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, asleep := sleeper(t, plain(zktest.Start(t)), "zk")

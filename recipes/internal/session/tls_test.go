@@ -59,7 +59,7 @@ func to(addr string) func(context.Context, string, string) (net.Conn, error) {
 	}
 }
 
-// Mutual TLS, the server's certificate verified against the name in Servers; and every way to get it wrong.
+// TLS is mutual, and the server's certificate is verified against the name in Servers. The cases have every way to get that wrong.
 func TestTLSVerifiesTheNameInServers(t *testing.T) {
 	good, other := hostile.Authority(t), hostile.Authority(t)
 	server, _ := good.Issue(t, "zk1")
@@ -105,8 +105,8 @@ func TestTLSVerifiesTheNameInServers(t *testing.T) {
 	}
 }
 
-// A program kept the authorities that it began with. When the servers' certificates moved to another authority, it could not
-// connect again and lost its session. A server may be named by its address, which package tls does not pass to VerifyConnection.
+// A program kept the authorities that it began with. When the servers' certificates moved to another authority, it could not connect again
+// and lost its session. A server may be named by its address, which package tls does not pass to VerifyConnection.
 func TestAuthoritiesAndCertificatesAreThoseOfTheNewestConnection(t *testing.T) {
 	for _, host := range []string{"zk1", "127.0.0.1"} {
 		t.Run(host, func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestNoTLSConfigurationIsNoConnection(t *testing.T) {
 	}
 }
 
-// expired is an expired certificate of a.
+// expired issues a certificate of a that has expired.
 func expired(t *testing.T, a *hostile.CA, name string, since time.Time) tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -193,8 +193,8 @@ func (r recorder) Handle(_ context.Context, record slog.Record) error {
 	return nil
 }
 
-// The servers refused a certificate of ours that had expired, and what was said was "remote error: tls: expired certificate", or
-// "it closed the connection": not whose, nor since when.
+// The servers refused an expired certificate of ours. The error said "remote error: tls: expired certificate", or "it closed the
+// connection", but not whose certificate had expired, nor since when.
 func TestOurCertificateThatExpiredIsNamed(t *testing.T) {
 	a := hostile.Authority(t)
 	server, _ := a.Issue(t, "zk1")
@@ -207,7 +207,7 @@ func TestOurCertificateThatExpiredIsNamed(t *testing.T) {
 		_ = secure.Handshake()
 		hostile.ReadFrame(secure)
 	})
-	// One that does not ask for a certificate refuses none.
+	// A server that does not ask for a certificate refuses none.
 	unasked := hostile.Listen(t, func(c net.Conn) {
 		secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{server}})
 		_ = secure.Handshake()
@@ -245,7 +245,7 @@ func TestOurCertificateThatExpiredIsNamed(t *testing.T) {
 	}
 }
 
-// A server that was named by another server gets four-letter words, and nothing that tells who we are.
+// A server that only another server has named gets four-letter words, but nothing that tells who we are.
 func TestAServerThatWasNotListedGetsNoClientCertificate(t *testing.T) {
 	a := hostile.Authority(t)
 	server, _ := a.Issue(t, "zk1")
@@ -304,7 +304,7 @@ func TestDeadTLSPeerDoesNotHoldUpItsMourners(t *testing.T) {
 	})
 }
 
-// doctor and the page know the certificates of the handshake, also one that a program chooses when asked.
+// doctor and the page know the certificates of the handshake, even one that a program chooses when asked.
 func TestASessionKnowsTheCertificatesOfItsConnection(t *testing.T) {
 	a := hostile.Authority(t)
 	server, leaf := a.Issue(t, "zk1")

@@ -51,7 +51,7 @@ func TestWatchFiresForChangeAndDeletion(t *testing.T) {
 	})
 }
 
-// A cancel and retry loop leaks a watch on the server each time, raw.
+// With raw go-zookeeper, a loop of cancels and retries leaks a watch on the server each time.
 func TestWatchersShareOneServerWatchAndAllHearOfItsEvent(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		s.mustCreate(t, "/a", 0)
@@ -163,7 +163,7 @@ func TestNoChangeIsMissed(t *testing.T) {
 	})
 }
 
-// A server that is behind the session's newest zxid then refuses it. (go-zookeeper/zk#35: its zxid is a data race.)
+// A server that is behind the session's newest zxid then refuses the session. (go-zookeeper/zk#35: its zxid is a data race.)
 func TestAConnectRequestHasTheNewestZxid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var connects []int64
@@ -236,7 +236,7 @@ func TestABurstOfTenThousandEventsHidesNoLoss(t *testing.T) { // case 34: go-zoo
 	})
 }
 
-// Watches that come, go and fire in any order: each that is not stopped is called once, and none is kept.
+// Watches come, go and fire in any order. Each watch that is not stopped is called once, and none is kept.
 func TestEveryWatchFiresOnceUnlessItIsStopped(t *testing.T) {
 	key := watchKey{path: "/a"}
 	for seed := range uint64(500) {
@@ -281,7 +281,7 @@ func TestEveryWatchFiresOnceUnlessItIsStopped(t *testing.T) {
 	}
 }
 
-// watchesOn is how many watches the server of s has, of all sessions.
+// watchesOn returns how many watches the server of s has, of all sessions.
 func watchesOn(t *testing.T, s *Session) (n int) {
 	t.Helper()
 	require.NoError(t, s.Aside(t.Context(), s.At(), []byte("mntr"), func(r io.Reader) error {
@@ -293,7 +293,7 @@ func watchesOn(t *testing.T, s *Session) (n int) {
 	return n
 }
 
-// Stop leaves the watch on the server, where the watches of paths that were used once added up until the connection ended.
+// Stop leaves the watch on the server. There, the watches of paths that were used once added up until the connection ended.
 func TestARemovedWatchIsOffTheServer(t *testing.T) {
 	inSlowSession(t, time.Millisecond, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		_, other := open(t, srv)
@@ -321,7 +321,7 @@ func TestARemovedWatchIsOffTheServer(t *testing.T) {
 	})
 }
 
-// A read that sets the watch again comes while it is being removed: it must not overtake the request.
+// A read sets the watch again while it is being removed: the read must not overtake the request to remove it.
 func TestARemovedWatchTakesNoOtherAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Pointer[func()]

@@ -76,8 +76,8 @@ func TestASetThatGivesUpNamesWhoIsInTheWay(t *testing.T) {
 	})
 }
 
-// Whatever single callers and sets do, and whenever they give up: one has a turn at a time, and nothing waits once the last that
-// had a turn has gone.
+// Single callers and sets do anything, and give up at any time. One has a turn at a time, and nothing waits once the last that had a turn
+// has gone.
 func TestNothingWaitsWhenTheLastHasGone(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		seed, callers := rapid.Uint64().Draw(r, "seed"), rapid.IntRange(2, 8).Draw(r, "callers")
@@ -152,7 +152,7 @@ func TestNothingWaitsWhenTheLastHasGone(t *testing.T) {
 	})
 }
 
-// Two goroutines that try at the same moment: the one that was beaten waited for the other's whole holding.
+// Two goroutines try at the same moment. The one that was beaten waited for as long as the other one held the lock.
 func TestTryThatIsBeatenToTheTurnWaitedForIt(t *testing.T) {
 	for range 50000 {
 		var turns turn.Turns[int]

@@ -29,25 +29,25 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// The bug zoo: files of testdata/zoo, each a small edit that makes the recipes wrong in a way that some client of
-// ZooKeeper or etcd was, with the tests that notice. A test that passes with a wrong queue is no test. The edits reach
-// the compiler through -overlay only, so production code has no switch for them and nothing wrong is ever built.
+// The bug zoo is the files of testdata/zoo. Each is a small edit that makes the recipes wrong as some client of ZooKeeper or etcd was,
+// with the tests that notice. A test that passes with a wrong queue is no test. The edits reach the compiler through -overlay only, so
+// production code has no switch for them, and no production build is wrong.
 //
 // A file is a txtar archive. Its comment has the lines
 //
 //	wrong: what the variant does
 //	seen: where it was seen
 //	caught: names of tests, each of which must fail with the variant and pass without
-//	crash: why, if it ends the process in a goroutine that no test can fail by
+//	crash: why, if the variant ends the process in a goroutine that cannot fail a test
 //
-// and its files come in pairs, "was in FUNCTION" and "is": code that stands exactly once in that function, and what replaces
-// it. Below stands how it is found.
+// and its files come in pairs, "was in FUNCTION" and "is": code that stands exactly once in that function, and its replacement. A
+// comment below says how the code is found.
 const zooDir = "../../../testdata/zoo"
 
 // recipesDir has the code that exhibits make wrong, and their tests.
 const recipesDir = "../.."
 
-// zooTimeout is the child's own. What it runs takes a second or two: only a variant that runs in circles counts as hung.
+// zooTimeout is the child's own timeout. Its tests take a second or two: only a variant that runs in circles counts as hung.
 const zooTimeout = 10 * time.Minute
 
 // variant is one exhibit.
@@ -60,7 +60,7 @@ type variant struct {
 	bodies map[*source][]insertion
 }
 
-// loadVariant reads an exhibit and finds the code that it edits; an error says which one does not fit any more.
+// loadVariant reads an exhibit and finds the code that it edits. An error names the exhibit that no longer fits.
 func loadVariant(code []*source, file string) (*variant, error) {
 	archive, err := txtar.ParseFile(file)
 	if err != nil {
@@ -109,17 +109,17 @@ func loadVariant(code []*source, file string) (*variant, error) {
 	return v, nil
 }
 
-// zoo builds test binaries, one for each package that has a test which notices something, and runs them.
+// zoo builds test binaries, one for each package with a test that notices an exhibit, and runs them.
 type zoo struct {
 	dir    string
 	binary map[string]string // by name of a test
-	pkg    map[string]string // whose directory a binary's tests run in
+	pkg    map[string]string // by binary: the directory that its tests run in
 
 	mu    sync.Mutex
 	table []string
 }
 
-// newZoo compiles everything: all exhibits in the places of the real code.
+// newZoo compiles all exhibits, in the places of the real code.
 func newZoo(t *testing.T, all []*variant) *zoo {
 	z := &zoo{dir: t.TempDir(), binary: map[string]string{}, pkg: map[string]string{}}
 	bodies := map[*source][]insertion{}
@@ -184,23 +184,23 @@ func testsByPackage(t *testing.T, dir string) map[string][]string {
 	return tests
 }
 
-// run runs named tests, and only those, in a process of their own, with one exhibit or, where that is empty, with none.
+// run runs only the named tests, in a process of their own, with one exhibit, or with none if exhibit is empty.
 func (z *zoo) run(t *testing.T, binary, exhibit string, tests ...string) (out string, passed bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), zooTimeout+time.Minute)
 	defer cancel()
 	pattern := "^(" + strings.Join(tests, "|") + ")$"
-	// Beside tests on real servers, in real time, the zoo is in no hurry.
+	// The zoo is in no hurry. Beside it, tests on real servers run in real time.
 	cmd := exec.CommandContext(ctx, "nice", "-n", "10", binary, "-test.run", pattern, "-test.skip", "^TestZoo", "-test.v", "-test.timeout", zooTimeout.String())
 	cmd.Dir = z.pkg[binary]
-	cmd.Env = append(os.Environ(), exhibitVariable+"="+exhibit, "TESTS=") // each test that is named, also one which is a proof under the race detector
+	cmd.Env = append(os.Environ(), exhibitVariable+"="+exhibit, "TESTS=") // run each named test, even one that is a proof under the race detector
 	b, err := cmd.CombinedOutput()
 	require.NoError(t, ctx.Err(), "the child did not even obey its own timeout")
 	return string(b), err == nil
 }
 
-// howItFailed says what ended a failed run. A bubble whose test has failed may end in a deadlock of what the test left
-// behind: the assertion counts.
+// howItFailed says what ended a failed run. A bubble whose test has failed may end in a deadlock of goroutines that the test left behind:
+// the assertion counts.
 func howItFailed(out string) string {
 	switch {
 	case strings.Contains(out, "Error Trace:"), strings.Contains(out, "replay: SIM_SEED="):
@@ -326,7 +326,7 @@ func TestZoo(t *testing.T) {
 	for _, file := range files {
 		v, err := loadVariant(code, file)
 		if err != nil {
-			t.Error(err) // and the others are shown all the same
+			t.Error(err) // the other exhibits are shown too
 			continue
 		}
 		all = append(all, v)
@@ -348,14 +348,14 @@ func TestZoo(t *testing.T) {
 	}
 }
 
-// How an exhibit of the zoo finds the code that it makes wrong, and how all exhibits fit into one build.
+// The code below finds the code that an exhibit of the zoo makes wrong, and puts all exhibits into one build.
 //
-// An exhibit names a function and no file: functions of this name are looked for in all production code of the recipes. Texts
-// are compared token by token; line breaks, comments, package qualifiers and whether a name is exported make no difference.
-// Functions can so be moved to another file or package, and be formatted anew, without an exhibit changing.
+// An exhibit names a function and no file: the zoo looks for functions of this name in all production code of the recipes. It compares
+// code token by token. Line breaks, comments, package qualifiers and the export of a name make no difference. So a function can move to
+// another file or package, or get another format, and the exhibit stays as it is.
 //
-// All exhibits are in one test binary. A function that exhibits change has their bodies before its own, each behind a
-// look at exhibitVariable: the process that is started with an exhibit's name runs that exhibit's code.
+// Each test binary has all exhibits. A function that exhibits change has their bodies before its own, each behind a check of
+// exhibitVariable. A process that is started with an exhibit's name runs that exhibit's code.
 
 const exhibitVariable = "LOCKTREE_ZOO"
 
@@ -401,7 +401,7 @@ func readSources(dir string) (all []*source, err error) {
 	return all, err
 }
 
-// roomsOf names the packages.
+// roomsOf returns the names of the packages.
 func roomsOf(all []*source) map[string]bool {
 	rooms := map[string]bool{}
 	for _, s := range all {
@@ -419,12 +419,12 @@ func parseSource(path, text string) (s *source, err error) {
 	return s, err
 }
 
-// cut is the text of a node.
+// cut returns the text of a node.
 func (s *source) cut(from, to token.Pos) string {
 	return s.text[s.fset.Position(from).Offset:s.fset.Position(to).Offset]
 }
 
-// words splits Go code, or a piece of it, into what is compared.
+// words splits Go code, or a piece of it, into the words that are compared.
 func words(text string, rooms map[string]bool) (ws []word) {
 	fset := token.NewFileSet()
 	file := fset.AddFile("", -1, len(text))
@@ -447,7 +447,7 @@ func words(text string, rooms map[string]bool) (ws []word) {
 			first := []rune(lit)[0]
 			w.norm = string(unicode.ToLower(first)) + strings.TrimPrefix(lit, string(first))
 			if unicode.IsUpper(first) && n > 1 && ws[n-1].norm == "." && rooms[ws[n-2].text] && (n == 2 || ws[n-3].norm != ".") {
-				w.from = ws[n-2].from // recipes.Name, and Name within recipes
+				w.from = ws[n-2].from // recipes.Name is Name within recipes
 				w.text = text[w.from:w.to]
 				ws = ws[:n-2]
 			}
@@ -463,7 +463,7 @@ type edit struct {
 	is       string
 }
 
-// locate finds the one place in a function of this name where the code stands that an exhibit replaces.
+// locate finds the code that an exhibit replaces. The code must stand at one place in a function of this name.
 func locate(all []*source, was, is, within string) (e edit, err error) {
 	rooms := roomsOf(all)
 	wanted := words(was, rooms)
@@ -537,7 +537,7 @@ type insertion struct {
 	text string
 }
 
-// variantOf compares a file with what an exhibit makes of it.
+// variantOf compares a file with the text that an exhibit makes of it.
 func variantOf(s *source, name, text string) (ins []insertion, err error) {
 	edited, err := parseSource(s.path, text)
 	if err != nil {
@@ -583,7 +583,7 @@ func variantOf(s *source, name, text string) (ins []insertion, err error) {
 
 func (s *source) signature(f *ast.FuncDecl) string { return s.cut(f.Pos(), f.Body.Lbrace) }
 
-// body is the inside of a function, with labels that no other body has.
+// body returns the inside of a function, with labels that no other body has.
 func (s *source) body(f *ast.FuncDecl, name string) string {
 	first := s.fset.Position(f.Body.Lbrace).Offset + 1
 	text := s.text[first:s.fset.Position(f.Body.Rbrace).Offset]
@@ -607,7 +607,7 @@ func (s *source) body(f *ast.FuncDecl, name string) string {
 	return text
 }
 
-// merged is a file with all exhibits in it.
+// merged returns a file with all exhibits in it.
 func merged(s *source, ins []insertion) string {
 	slices.SortStableFunc(ins, func(a, b insertion) int { return cmp.Compare(a.at, b.at) })
 	var out bytes.Buffer

@@ -68,7 +68,7 @@ func TestLostConnectionStartsWithAnotherServerAtOnce(t *testing.T) {
 	}
 }
 
-// go-zookeeper resolves once, and one name that does not resolve fails it as a whole.
+// go-zookeeper resolves names once, and fails as a whole if one name does not resolve.
 func TestNamesAreResolvedOnEachPass(t *testing.T) {
 	answers := map[string][]string{"pods": {"10.0.0.1", "10.0.0.2"}}
 	h := hostsOf([]string{"pods:2181", "gone:2181", "127.0.0.1:2181"}, func(_ context.Context, host string) ([]string, error) {
@@ -92,8 +92,8 @@ func TestNamesAreResolvedOnEachPass(t *testing.T) {
 	require.Contains(t, pass(3), Server{Name: "pods:2181", Addr: "10.0.0.9:2181"})
 }
 
-// Name servers are behind the network that has just cut us off. A headless service of Kubernetes without a ready pod has no
-// address for a moment, and its clients forgot those that had worked.
+// Name servers are behind the network that has just cut us off. A headless service of Kubernetes without a ready pod has no address for a
+// moment, and its clients forgot the addresses that had worked.
 func TestAddressesThatWereKnownOutliveTheirNameServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fails error
