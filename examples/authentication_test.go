@@ -14,8 +14,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// The quick start is typed as it stands in the page, into a shell in an empty directory. Behind what is typed stands what it
-// shows: ... is any text, alone on a line any lines.
+// The test types the commands of the quick start into a shell in an empty directory. The text block after a command shows its output: "..."
+// is any text, and alone on a line it is any lines.
 func TestTheQuickStartWithKerberos(t *testing.T) {
 	t.Parallel()
 	_, section, ok := strings.Cut(contents(t, "kerberos/README.md"), "\n## Quick start with Kerberos\n")

@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// binary builds the programs under test once: the examples are walked the way a user would, through the command line.
+// binary builds the programs under test once: the tests run the examples as a user would, through the command line.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "locktree-examples-")
 	if err != nil {
@@ -31,7 +31,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// command is one of locktree's.
+// command is a locktree command.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	programs, err := binary()
@@ -39,7 +39,6 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), filepath.Join(programs, "locktree"), args...)
 }
 
-// contents are those of a file.
 func contents(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -61,7 +60,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// Every configuration: planned, applied, planned again without changes, destroyed.
+// The tests plan each configuration, apply it, plan it again without changes, and destroy it.
 var configurations = []string{"quickstart", "payments", "redpacket", "recipes"}
 
 func TestConfigurationsOnTheEmbeddedServer(t *testing.T) {
@@ -69,7 +68,7 @@ func TestConfigurationsOnTheEmbeddedServer(t *testing.T) {
 		t.Run(dir, func(t *testing.T) {
 			srv := zktest.Start(t)
 			walk(t, srv.Addr(), dir)
-			if dir != "payments" { // which protects itself
+			if dir != "payments" { // payments protects itself
 				require.NotContains(t, srv.Dump(), `\"addr\":\"namespace.`, "nothing declared may be left")
 			}
 		})
@@ -100,7 +99,7 @@ func walk(t *testing.T, addr, dir string) {
 	run(0, "show")
 	run(0, "status")
 	if dir == "payments" {
-		// The example protects its ledger: a destroy has to be refused, whole.
+		// The example protects its ledger: a destroy must be refused as a whole.
 		out := run(1, "destroy", "-auto-approve")
 		require.Contains(t, out, "prevent_destroy")
 		require.Contains(t, run(0, "plan", "-detailed-exitcode"), "No changes.")
@@ -110,10 +109,10 @@ func walk(t *testing.T, addr, dir string) {
 	run(2, "plan", "-detailed-exitcode")
 }
 
-// hanging is how long anything may take before it is taken to hang.
+// hanging is the time after which a command counts as hung.
 const hanging = 3 * time.Minute
 
-// canary is the example's administrator password: it may appear nowhere.
+// canary is the example's administrator password: it must never appear.
 const canary = "canary-7f3a-password"
 
 func locktree(t *testing.T, srv *zktest.Server, dir string, args ...string) (string, int) {
@@ -132,8 +131,8 @@ func locktreeAt(t *testing.T, addr, dir string, args ...string) (string, int) {
 	return output(t, cmd, addr)
 }
 
-// environ is the environment without what would have a program do something else, and with a session timeout that
-// outlives a machine that stops for seconds.
+// environ is the environment without variables that change what a program does. Its session timeout outlives a machine that stalls for
+// seconds.
 func environ(addr string, more ...string) []string {
 	own := slices.DeleteFunc(os.Environ(), func(e string) bool {
 		return strings.HasPrefix(e, "LOCKTREE_") || strings.HasPrefix(e, "ZOOKEEPER_") || strings.HasPrefix(e, "CLICOLOR")

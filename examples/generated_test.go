@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The generated files of the examples are what their configurations give today.
 func TestGeneratedCodeIsUpToDate(t *testing.T) {
 	for _, dir := range []string{"quickstart", "recipes", "redpacket", "monitoring"} {
 		out, code := locktree(t, nil, dir, "generate", "go", "-check", "-out=locks/locks.go")
@@ -17,8 +16,8 @@ func TestGeneratedCodeIsUpToDate(t *testing.T) {
 	}
 }
 
-// A lock that has another name in the configuration is one that the programs do not find: they do not compile. With a moved block
-// they do, and what they use is deprecated.
+// When a lock is renamed in the configuration, its programs do not compile. With a moved block they compile, and the old handle is
+// deprecated.
 func TestRenamingALockBreaksTheBuildOfItsPrograms(t *testing.T) {
 	text := contents(t, "quickstart/locks.locktree.hcl")
 	renamed := strings.Replace(text, `mutex "ledger"`, `mutex "books"`, 1)

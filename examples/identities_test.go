@@ -17,7 +17,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// Who may do what in the runbooks that are about that.
+// guardedAccess is the access configuration of the runbooks about access.
 const guardedAccess = `locals {
   administrators = [principal.platform]
   programs       = [principal.app]
@@ -62,14 +62,14 @@ acl "payments" {
 }
 `
 
-// Passwords no output may show. Those in capitals are typed where a runbook reads them.
+// No output may show these passwords. A secret with a name in capitals is typed where a runbook reads it.
 const (
 	oldPlatform = "old-platform-7f3a"
 	oldApp      = "old-app-51c9"
 	oldCI       = "old-ci-88e0"
 )
 
-// guard writes the files of who may do what. None of the secrets is in an output from here on.
+// guard writes the access configuration and the digests. No output after it may show a secret.
 func (r *runbook) guard(access string, secrets map[string]string) {
 	secrets["old platform"], secrets["app"], secrets["ci"] = oldPlatform, oldApp, oldCI
 	r.hushed(secrets)
@@ -84,24 +84,24 @@ func (r *runbook) hushed(secrets map[string]string) {
 	r.users = []string{"platform", "app", "ci", "payments", "search", "super"}
 }
 
-// file writes one into the operator's directory.
+// file writes a file into the operator's directory.
 func (r *runbook) file(name, text string) {
 	write(r.t, filepath.Join(r.dir, name), text)
 }
 
-// digest writes the file that a principal is read from.
+// digest writes the file with a principal's id.
 func (r *runbook) digest(user, password string) {
 	r.file(user+".digest", user+":"+digestOf(user, password)+"\n")
 }
 
-// as types a command as somebody.
+// as types a command with a user's credentials.
 func (r *runbook) as(user, password, command string) (out string, code int) {
 	out, code = r.shell.run(fmt.Sprintf("( export ZOOKEEPER_USERNAME=%s ZOOKEEPER_PASSWORD=%s; %s )", user, password, command))
 	r.quiet(out)
 	return out, code
 }
 
-// mustAs is a command that somebody may do.
+// mustAs is as for a command that must succeed.
 func (r *runbook) mustAs(user, password, command string) string {
 	out, code := r.as(user, password, command)
 	require.Zero(r.t, code, "as %s: %s\n%s", user, command, out)
@@ -116,11 +116,11 @@ func TestRunbookRotatePassword(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	onBoth(t, func(t *testing.T, start func() string) { rotate(t, start(), guardedAccess) })
-	// A stack without administrators: its nodes are the first applier's, who declares itself with the rotation.
+	// A stack without administrators: its nodes belong to the first applier, which declares itself in the rotation.
 	t.Run("none declared", func(t *testing.T) { rotate(t, zktest.Start(t).Addr(), undeclared) })
 }
 
-// undeclared has no administrators.
+// undeclared is guardedAccess without administrators and readers.
 var undeclared = strings.Replace(guardedAccess, "  admins  = local.administrators\n  readers = [principal.ci]\n", "", 1)
 
 func rotate(t *testing.T, addr, access string) {
@@ -130,8 +130,8 @@ func rotate(t *testing.T, addr, access string) {
 	r.must("locktree apply -auto-approve")
 	r.file("access.locktree.hcl", guardedAccess)
 
-	// One program holds a permit and takes the mutex again and again. In step 3 another one, which has the new
-	// password, does the same before the first one ends.
+	// One program holds a permit and takes the mutex again and again. In step 3 another one, with the new password, does the same before
+	// the first one ends.
 	at := worker(t, digestAuth("app", oldApp), addr)
 	r.between = func(step int) {
 		at.goesOn()
@@ -157,16 +157,16 @@ func rotate(t *testing.T, addr, access string) {
 	at.stop()
 }
 
-// work is a program at work.
+// work is a running program.
 type work struct {
 	t     *testing.T
 	held  *recipes.Lease
-	turns chan error // of the mutex
+	turns chan error // one result for each turn of the mutex
 	end   context.CancelFunc
 }
 
 func worker(t *testing.T, auth recipes.Auth, addrs ...string) *work {
-	c := dial(t, strings.Join(addrs, ","), "worker", 160*time.Second, auth) // it survives a server that is restarted
+	c := dial(t, strings.Join(addrs, ","), "worker", 160*time.Second, auth) // it survives a server's restart
 	permit, err := c.Semaphore(workers).Acquire(t.Context(), 1)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -215,8 +215,8 @@ func TestRunbookCIAccess(t *testing.T) {
 	})
 }
 
-// The stack that is taken over is one whose administrators were declared, and one without, whose nodes
-// are the first applier's. It is done with the superuser, and with the old password.
+// The runbook takes over a stack with declared administrators, and one without, whose nodes belong to the first applier. It uses the
+// superuser, or the old password.
 func TestRunbookTakeOverStack(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
@@ -228,7 +228,7 @@ func TestRunbookTakeOverStack(t *testing.T) {
 		t.Run(name+", in memory", func(t *testing.T) {
 			srv := zktest.Start(t, zktest.WithSuperDigest("super:"+digestOf("super", super)))
 			r := newRunbook(t, "take-over-stack", srv.Addr(), locks("payments"))
-			r.instead = noRestart // it has known its superuser from the beginning
+			r.instead = noRestart // it knows its superuser from the beginning
 			takeOver(t, r, access, super, srv.Addr())
 		})
 		t.Run(name+", Apache ZooKeeper", func(t *testing.T) {
@@ -245,23 +245,23 @@ func TestRunbookTakeOverStack(t *testing.T) {
 		}
 		takeOver(t, r, guardedAccess, oldPlatform, addr)
 	})
-	// One of three knows the superuser; all that is written goes through the leader.
+	// One of three servers knows the superuser; every write goes through the leader.
 	t.Run("ensemble", func(t *testing.T) {
 		t.Parallel()
 		takeOverReal(t, realzk.StartEnsemble(t, 3, patient), guardedAccess, super)
 	})
 }
 
-// noRestart leaves out what is done at the server.
+// noRestart leaves out the steps at the server.
 var noRestart = map[string]func(){
 	`$ digest() { echo "$1:$(printf %s "$1:$2" | openssl dgst -sha1 -binary | openssl base64)"; }`: func() {},
 	"$ unset SERVER_JVMFLAGS SUPER_PASSWORD":                                                       func() {},
 }
 
-// patient servers grant sessions of 160 s, 20 ticks: to start a JVM may take longer on a busy machine than a lease of the usual 40 s lasts.
+// patient servers grant sessions of 160 s, 20 ticks: on a busy machine, a JVM may take longer to start than the usual lease of 40 s lasts.
 var patient = realzk.Options{TickTime: 8 * time.Second}
 
-// takeOverReal restarts the first server. The worker knows all of them, as a program would.
+// takeOverReal restarts the first server. The worker knows all servers, as a program would.
 func takeOverReal(t *testing.T, servers []*realzk.Server, access, super string) {
 	r := newRunbook(t, "take-over-stack", servers[0].Addr, locks("payments"))
 	r.hosts = []*shell{hostShell(t, servers[0], t.TempDir())}
@@ -315,7 +315,7 @@ func TestRunbookTwoTeams(t *testing.T) {
 	})
 }
 
-// mayNotTouch: with whatever client, nothing at path and below is created, written or deleted, and nobody let in.
+// mayNotTouch checks that no client with auth can create, write or delete a node at path or below, or change its access list.
 func mayNotTouch(t *testing.T, addr string, auth recipes.Auth, path string) {
 	s, err := program(t, addr, "intruder", auth).Session(t.Context())
 	require.NoError(t, err)

@@ -16,9 +16,9 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// The timers of three machines fire at the same moment, with the command line of the unit and the identity of the machines: the job
-// runs on one of them. A declaration that says so stands for a job that was declared the day before. The schedule is half a day
-// away, so that its last slot is not too late, and the one before is, at any hour.
+// The timers of three machines fire at the same moment, with the unit's command line and the machines' identity: the job runs on one of
+// them. The test dates the declaration back by a day. The schedule is half a day away: at any hour, its last slot is not too late, and the
+// one before is.
 func TestRunbookNightlyJob(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()

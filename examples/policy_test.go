@@ -13,8 +13,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// The rules as check blocks, which warn in the plan, and outside the program, on the plan: each finds what breaks it, and nothing
-// else does.
+// The rules run as check blocks, which warn in the plan, and outside the program, on the plan. Each rule finds what breaks it, and no other
+// rule does.
 func TestPolicyInsideAndOutside(t *testing.T) {
 	srv := zktest.Start(t)
 	for _, c := range []struct{ broken, variable, want string }{

@@ -10,7 +10,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// programs are those of recipes, with what must be in each one's output; each program also ends with an error when its lock fails.
+// programs are the programs of recipes, with the text that each must print. Each also ends with an error when its lock fails.
 var programs = map[string][]string{
 	"worker":    {`worker 1 does a job`, `worker 2 does a job`, `worker 3 does a job`, `(?m)^jobs done: 9$`},
 	"ratelimit": {`(?m)^50 calls, at most [1-3] at a time, 3 permits declared$`},
@@ -54,7 +54,7 @@ func TestThePrograms(t *testing.T) {
 		require.NotContains(t, status, "deadlock")
 		locktree("destroy", "-auto-approve")
 	})
-	// A program whose locks nobody applied says what to do, and does not make them.
+	// A program whose locks were not applied says what to do, and does not create them.
 	t.Run("without their locks", func(t *testing.T) {
 		srv := zktest.Start(t)
 		for name := range programs {

@@ -21,7 +21,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// pages are what a reader meets first, in the order in which their commands run.
+// pages are the first pages that a reader meets, in the order in which their commands run.
 func pages(t *testing.T) []string {
 	docs, err := filepath.Glob("../docs/*.md")
 	require.NoError(t, err)
@@ -34,12 +34,12 @@ func pages(t *testing.T) []string {
 //	<!-- file: PATH -->          a whole file
 //	<!-- file: PATH#NAME -->     the lines between "NAME: begin" and "NAME: end"
 //	<!-- run: ARGS -->           what `locktree ARGS` prints for the quickstart
-//	<!-- run: ARGS | TEXT -->    the same from the first line that contains TEXT to the summary of the plan, or to the end if it is
-//	                             behind the summary
+//	<!-- run: ARGS | TEXT -->    the same from the first line that contains TEXT to the summary of the plan, or to the end if TEXT
+//	                             comes after it
 //	<!-- in use: ARGS -->        what `locktree ARGS` prints while worker-1 holds the ledger and worker-2 waits for it
 var generated = regexp.MustCompile("(?m)^<!-- (file|run|in use): (.+) -->\n(```[a-z]*\n)((?s:.*?))```$")
 
-// Everything the pages show is what the code does: configurations and programs are the tested examples, and output is output.
+// The pages show what the code does: configurations and programs are the tested examples, and output is real.
 func TestReadme(t *testing.T) {
 	srv := zktest.Start(t)
 	blocks := 0
@@ -68,13 +68,13 @@ func TestReadme(t *testing.T) {
 	require.GreaterOrEqual(t, blocks, 11, "the blocks were not recognised")
 }
 
-// What differs from run to run without meaning anything: where the server listens, which zxid a token is, and seconds on a slow machine,
-// with what is said meanwhile.
+// steady replaces text that differs from run to run without meaning: the server's address, a token's zxid, and seconds on a slow machine,
+// with the messages meanwhile.
 func steady(srv *zktest.Server, out string) string { return steadyAt(srv.Addr(), out) }
 
 var (
 	tokenText = regexp.MustCompile(`([Tt]oken,?(?: was)?) (\d+)`)
-	tokens    sync.Map // of each server, the tokens that were met, in their order
+	tokens    sync.Map // the tokens met on each server, in their order
 )
 
 // shownToken keeps two grants apart. The first token that a server shows is 12.
@@ -97,7 +97,7 @@ func steadyAt(addr, out string) string {
 	return regexp.MustCompile(`after (\d+[hm])*\d+s`).ReplaceAllString(out, "after 0s")
 }
 
-// The blocks stand in the order a reader would type them, so they run in that order against one server.
+// produce runs the blocks against one server, in the order in which a reader would type them.
 func produce(t *testing.T, srv *zktest.Server, what, arg string) string {
 	t.Helper()
 	switch what {
@@ -152,7 +152,7 @@ func contend(t *testing.T, srv *zktest.Server) (release func()) {
 	}
 }
 
-// excerpt keeps the README's first screen one screen.
+// excerpt keeps the README's first screen to one screen.
 func excerpt(t *testing.T, out, from string) string {
 	t.Helper()
 	i, j := strings.Index(out, from), strings.Index(out, "\nPlan: ")
@@ -179,7 +179,7 @@ func fileBlock(t *testing.T, ref string) string {
 	return unindent(body)
 }
 
-// unindent takes away the indentation of the first line. The last line is that of the closing comment.
+// unindent removes the first line's indentation, and at the end that of the closing comment.
 func unindent(s string) string {
 	s = strings.TrimRight(s, "\t \n") + "\n"
 	indent := s[:len(s)-len(strings.TrimLeft(s, "\t "))]
@@ -190,7 +190,7 @@ func unindent(s string) string {
 	return strings.ReplaceAll(strings.Join(lines, "\n"), "\t", "    ")
 }
 
-// Links of all Markdown lead to files that exist, and to headings that they have. The template of compare/RESULTS.md is checked there.
+// Links in all Markdown lead to files and headings that exist. The template of compare/RESULTS.md is checked in that page.
 func TestEveryLinkResolves(t *testing.T) {
 	links := 0
 	require.NoError(t, filepath.WalkDir("..", func(page string, entry fs.DirEntry, err error) error {
@@ -254,7 +254,7 @@ func TestTheIndexHasEveryPage(t *testing.T) {
 	}
 }
 
-// The blocks of the guide are one configuration. A block behind "`PATH`:" is a file of its own.
+// The blocks of the guide are one configuration. A block after "`PATH`:" is a file of its own.
 func TestTheGuideIsAConfiguration(t *testing.T) {
 	guide, dir, files := contents(t, "../docs/provisioning.md"), t.TempDir(), map[string]string{"worker.digest": "worker:kZ2CnRJYgWTJrMXwRbJdnFfGBlM=\n"}
 	for _, m := range regexp.MustCompile("(?ms)(?:`(\\S+\\.locktree\\.hcl)`:\n\n)?^```hcl\n(.*?)^```$").FindAllStringSubmatch(guide, -1) {
@@ -267,8 +267,8 @@ func TestTheGuideIsAConfiguration(t *testing.T) {
 	require.Zero(t, code, out)
 }
 
-// A runbook said that no command breaks a lock. Now it names the one that does: what pages name exists, commands and flags in lines of a
-// shell and in the middle of a sentence, and targets of make.
+// A runbook said that no command breaks a lock. Now it names the one that does. Commands and flags that pages name exist, in shell lines
+// and within a sentence, and so do make targets.
 func TestCommandsAndFlagsThatPagesNameExist(t *testing.T) {
 	helps := map[string]string{}
 	for _, page := range pages(t) {

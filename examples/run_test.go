@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recorded is the page that is what happens, with a program that a reader writes.
+// recorded is the page with recorded output, and with a program that a reader writes.
 const recorded = "../docs/tutorial.md"
 
 func TestReadmeRecordedRun(t *testing.T) {
@@ -28,8 +28,8 @@ func TestReadmeRecordedRun(t *testing.T) {
 	})
 }
 
-// recorder types the commands of a page into a shell and writes down what it shows. What programs in the background print comes out
-// between, as on a terminal.
+// recorder types the commands of a page into a shell and records the output. The output of background programs comes in between, as on a
+// terminal.
 type recorder struct {
 	*shell
 	dir      string
@@ -54,9 +54,9 @@ var (
 	comment = regexp.MustCompile(`(?m)^<!-- (then|write): (.+) -->$`)
 )
 
-// page is the page with the output of its commands as it is now.
+// page returns the page with the present output of its commands.
 //
-//	<!-- then: LINE -->                   behind the last command a program in the background prints that; several, in any order
+//	<!-- then: LINE -->                   after the last command, a background program prints LINE; several, in any order
 //	<!-- write: PATH -->                  the block is written to a file
 func (r *recorder) page(text string) string {
 	return console.ReplaceAllStringFunc(text, func(block string) string {
@@ -93,7 +93,7 @@ func (r *recorder) page(text string) string {
 	})
 }
 
-// run types one command. A program started in the background says one line: that it has a permit, or that it waits.
+// run types one command. A program started in the background prints one line: that it has a permit, or that it waits.
 func (r *recorder) run(command string) string {
 	r.commands++
 	r.send(strings.ReplaceAll(command, "127.0.0.1:2181", r.addr))
@@ -104,7 +104,7 @@ func (r *recorder) run(command string) string {
 		case strings.HasPrefix(line, prompt):
 			open["command"] = false
 		case printed.MatchString(line) && !open["program"]:
-			r.early = append(r.early, steadyRun(r.addr, line)) // of a program in the background, between the command's own
+			r.early = append(r.early, steadyRun(r.addr, line)) // of a background program, between the command's own lines
 		case printed.MatchString(line):
 			open["program"] = false
 			fallthrough
@@ -118,7 +118,7 @@ func (r *recorder) run(command string) string {
 	return ""
 }
 
-// steadyRun replaces what differs from run to run.
+// steadyRun replaces text that differs from run to run.
 func steadyRun(addr, out string) string {
 	out = steadyAt(addr, out)
 	out = regexp.MustCompile(`\S+/\d+ \S+:\d+ +since \S+ \(\S+\) +`).ReplaceAllString(out, "host-a/4121 10.0.0.7:40822  since 2026-11-02T08:00:00Z (0s)  ")

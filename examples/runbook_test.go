@@ -17,33 +17,32 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// A runbook is a help topic. What is indented by six blanks or more in it is typed, written or compared as it stands there:
+// A runbook is a help topic. The test types, writes or compares each block that six blanks or more indent:
 //
 //	$ COMMAND        typed into a shell; it succeeds, unless the lines below it have one that begins with "Error:"
-//	OTHER LINE       what the command shows; ... is any text, and alone on a line any lines. None: nothing is compared
+//	OTHER LINE       what the command shows; ... is any text, and alone on a line any lines. Without one, nothing is compared
 //	configuration    written to the file that the sentence before it names last, as in "locks.locktree.hcl:";
-//	                 with + and - in front of lines, a change of that file; behind "already has:" it stands in there
+//	                 with + and - in front of lines, a change of that file; after "already has:", text that it contains
 //
-// The commands are typed into the operator's shell, those below a sentence that says "on every server" or "on one
-// server" there. A block below a sentence with one of the words in skip is for other servers than the test's.
+// The operator's shell gets the commands, except those below a sentence that says "on every server" or "on one server". A block below a
+// sentence with one of the words in skip is for other servers than the test's.
 type runbook struct {
 	t       *testing.T
 	topic   string
 	dir     string            // the operator's
 	secrets map[string]string // what is typed at "read -rs NAME"
-	users   []string          // whose passwords they may be
+	users   []string          // the secrets may be their passwords
 	shell   *shell            // the operator's
 	hosts   []*shell          // a shell on every server
 	skip    []string
 
-	// On the in-memory server, which has no files and no process of its own, these do the servers' part: the first line
-	// of each such block, and what comes to the same.
+	// The in-memory server has no files and no process. There, each function replaces a block for the servers that begins with this line.
 	instead map[string]func()
 
 	// edit, when not nil, makes the changes to the topic that it leaves to its reader.
 	edit func(text string) string
 
-	// between is called behind numbered step n; what stands before the first is step 0.
+	// between is called after numbered step n. Text before the first is step 0.
 	between func(step int)
 }
 
@@ -210,7 +209,7 @@ func (r *runbook) commands(to *shell, b block) {
 	}
 }
 
-// pattern is what the lines a runbook shows stand for.
+// pattern returns the pattern of the lines that a runbook shows.
 func pattern(want string) string {
 	var b strings.Builder
 	b.WriteString(`\A`)
@@ -225,7 +224,7 @@ func pattern(want string) string {
 	return b.String() + `\z`
 }
 
-// quiet: no password is in an output, and nothing that is made of one.
+// quiet checks that an output has no password, and no digest of one.
 func (r *runbook) quiet(out string) {
 	for name, secret := range r.secrets {
 		require.NotContains(r.t, out, secret, "the value of %s", name)
@@ -240,8 +239,8 @@ func digestOf(user, password string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// hostShell is a shell on the machine of a server: zkServer.sh and zkCli.sh are Debian's, which read where the server's
-// files are from zkEnv.sh beside them.
+// hostShell is a shell on the machine of a server: Debian's zkServer.sh and zkCli.sh read the location of its files from zkEnv.sh beside
+// them.
 func hostShell(t *testing.T, server *realzk.Server, backup string) *shell {
 	const debians = "/usr/share/zookeeper/bin"
 	bin := t.TempDir()

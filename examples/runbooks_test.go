@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// locks are those of the runbooks, with an access list of this name.
+// locks are the runbooks' locks, with an access list of this name.
 func locks(acl string) string {
 	return `locktree {
   stack = "payments"
@@ -73,7 +73,7 @@ func newRunbook(t *testing.T, topic, addr, config string, env ...string) *runboo
 	return &runbook{t: t, topic: topic, dir: dir, shell: newShell(t, dir, environ(addr, env...))}
 }
 
-// must types a command of the test's own, which succeeds.
+// must types a command of the test itself, which must succeed.
 func (r *runbook) must(command string) string {
 	out, code := r.shell.run(command)
 	require.Zero(r.t, code, "%s\n%s", command, out)
@@ -100,7 +100,7 @@ func TestRunbookRestoreBackup(t *testing.T) {
 	t.Run("in memory", func(t *testing.T) {
 		srv := zktest.Start(t)
 		r := newRunbook(t, "restore-backup", srv.Addr(), openLocks)
-		// No files: the nodes of the backup are made anew, and nothing that counts goes back.
+		// There are no files: the test creates the backup's nodes again, and no counter goes back.
 		backup := map[string][]byte{}
 		nothing := func() {}
 		r.instead = map[string]func(){
@@ -142,7 +142,7 @@ func restoreBackup(t *testing.T, r *runbook, addr string) {
 	r.between = func(step int) {
 		switch step {
 		case 0:
-			// What goes on after the backup: another holder, an apply, a plan that is saved.
+			// After the backup come another holder, an apply and a saved plan.
 			require.NoError(t, held.Unlock(t.Context()))
 			l, err := now.Mutex(ledger).Lock(t.Context())
 			require.NoError(t, err)
@@ -163,7 +163,7 @@ func restoreBackup(t *testing.T, r *runbook, addr string) {
 	require.Contains(t, out, "Saved plan is stale")
 }
 
-// keep remembers what is declared, and by which data; putBack restores it as a copy of the nodes does.
+// keep records the declared nodes and their data. putBack restores them as a copy of the nodes does.
 func keep(srv *zktest.Server, all map[string][]byte, path string) {
 	n, ok := srv.Get(path)
 	if !ok || n.Stat.EphemeralOwner != 0 {
@@ -189,13 +189,13 @@ func TestRunbookMigrateEnsemble(t *testing.T) {
 		from, to := start(), start()
 		r := newRunbook(t, "migrate-ensemble", from, openLocks, "OLD="+from, "NEW="+to)
 		r.must("locktree apply -auto-approve")
-		// One program holds what it has until the lock drains, another takes the lock again and again.
+		// One program holds a permit until the lock drains; another takes permits again and again.
 		permit, err := program(t, from, "worker-1").Semaphore(workers).Acquire(t.Context(), 1)
 		require.NoError(t, err)
 		over := make(chan error, 1)
 		go func() { over <- untilGone(t, program(t, from, "worker-2"), permit) }()
 		r.between = func(step int) {
-			if step == 3 { // which is over: step 4
+			if step == 3 { // it is over: now step 4
 				require.ErrorIs(t, <-over, recipes.ErrNotProvisioned)
 				require.ErrorIs(t, context.Cause(permit.Context()), recipes.ErrReleased, "a holder lost its permit")
 				_, err = program(t, to, "worker-1").Semaphore(workers).Acquire(t.Context(), 1)
@@ -206,7 +206,7 @@ func TestRunbookMigrateEnsemble(t *testing.T) {
 	})
 }
 
-// untilGone takes permits until there is no such lock, and releases one that is held when it is told that nobody gets in.
+// untilGone takes permits until the lock is gone. When the lock drains, it releases held.
 func untilGone(t *testing.T, c *recipes.Client, held *recipes.Lease) error {
 	ctx := context.WithoutCancel(t.Context())
 	for {
@@ -224,8 +224,8 @@ func untilGone(t *testing.T, c *recipes.Client, held *recipes.Lease) error {
 	}
 }
 
-// onBoth runs a test on the in-memory server and on Apache ZooKeeper. What is typed there mostly waits: for Java to start,
-// and for sessions to time out.
+// onBoth runs a test on the in-memory server and on Apache ZooKeeper. Commands on the latter mostly wait for Java to start and for sessions
+// to time out.
 func onBoth(t *testing.T, test func(t *testing.T, start func() string)) {
 	t.Run("in memory", func(t *testing.T) {
 		test(t, func() string { return zktest.Start(t).Addr() })

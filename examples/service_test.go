@@ -25,7 +25,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// execStart is the command of a unit, between the name of the program and an end that is the test's own.
+// execStart returns a unit's command, between the program's name and the end that the test replaces.
 func execStart(t *testing.T, unit, end string) string {
 	t.Helper()
 	line := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/locktree (.*)` + end + `$`).FindStringSubmatch(contents(t, unit))
@@ -51,7 +51,7 @@ func serve(t *testing.T, cmd *exec.Cmd) *page {
 	p := &page{t: t, cmd: cmd, stdout: bufio.NewReader(out)}
 	p.address, err = p.stdout.ReadString('\n')
 	if err != nil {
-		_ = cmd.Wait() // its words are the reason
+		_ = cmd.Wait() // said has the reason
 		require.NoError(t, err, said.String())
 	}
 	p.address = strings.Trim(p.address, "/\n")
@@ -71,7 +71,7 @@ func (p *page) get(path, password string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// shows waits until the page has looked at a lock.
+// shows waits until the page shows a lock.
 func (p *page) shows(lock string) {
 	p.t.Helper()
 	for body := ""; !strings.Contains(body, lock); {
@@ -81,7 +81,7 @@ func (p *page) shows(lock string) {
 	}
 }
 
-// end ends it in good order.
+// end stops the page in good order.
 func (p *page) end() {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
@@ -89,8 +89,8 @@ func (p *page) end() {
 	require.NoError(p.t, p.cmd.Wait())
 }
 
-// The command line of the unit, as systemd would run it, with the credentials it loads: it does not start with the example of
-// users as it is shipped, who has no password sees nothing, who has it sees the locks, and a SIGTERM ends it in good order.
+// The test runs the unit's command line as systemd would, with the credentials that it loads. The page does not start with the users file
+// as shipped. Only users with the password see the locks. A SIGTERM ends the page in good order.
 func TestTheUnitServesThePage(t *testing.T) {
 	const file = "service/locktree-serve.service"
 	unit, srv, dir := contents(t, file), zktest.Start(t), t.TempDir()
@@ -120,23 +120,23 @@ func TestTheUnitServesThePage(t *testing.T) {
 	page := srv.Sessions()[0] // the oldest; doctor's checks have others
 	require.Contains(t, unit, "\nExecReload=/bin/kill -HUP $MAINPID\n")
 	_, before := p.get("/metrics", "demo")
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP)) // which ended it
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP)) // it once ended the page
 	for read := regexp.MustCompile(`(?m)^locktree_config_last_reload_success_timestamp_seconds\b.*`); ; {
 		if _, after := p.get("/metrics", "demo"); read.FindString(after) != read.FindString(before) {
 			break
 		}
 	}
 	p.end()
-	// The request to close the session may arrive after the process has ended. The dial of a check that was under way then can leave a
-	// session that the servers expire.
+	// The request to close the session may arrive after the process has ended. A check that was dialling then can leave a session that the
+	// servers expire.
 	closed := func() bool {
 		return !slices.ContainsFunc(srv.Sessions(), func(x zktest.Session) bool { return x.ID == page.ID })
 	}
 	require.Eventually(t, closed, 20*time.Second, time.Millisecond, "its session was not closed")
 }
 
-// The command line of the job's unit, with its environment and the password that it loads: the job runs under the lock, and where
-// another machine has the lock it is skipped, which is no failure.
+// The test runs the command line of the job's unit, with its environment and password. The job runs under the lock. If another machine has
+// the lock, the job is skipped, which is no failure.
 func TestTheUnitOfAJobRunsItOnce(t *testing.T) {
 	const file = "service/locktree-job.service"
 	unit, srv, dir := contents(t, file), zktest.Start(t), t.TempDir()
@@ -156,7 +156,7 @@ func TestTheUnitOfAJobRunsItOnce(t *testing.T) {
 	}
 	run("-chdir="+dir, "apply", "-auto-approve", `-var=servers=["`+srv.Addr()+`"]`)
 	job := strings.Fields(strings.NewReplacer("%H", "here", "-at-least 10m", "-at-least 1ms").Replace(execStart(t, file, " /usr/local/bin/report")))
-	out := run(slices.Concat(job, []string{command(t).Path}, job, []string{"false"})...) // the inner one is the other machine's
+	out := run(slices.Concat(job, []string{command(t).Path}, job, []string{"false"})...) // the inner call is the other machine's
 	require.Regexp(t, `^locktree: granted /locks/payments/ledger: .*
 locktree: skipped: /locks/payments/ledger is held by here, .*since .*
 locktree: released /locks/payments/ledger after .*
@@ -168,7 +168,7 @@ func usersWithAPassword(t *testing.T) string {
 	return strings.Replace(contents(t, "service/web.yml"), "NAME: HASH", "demo: $2a$10$hJ8GOK.VC4j.IEeVKdesmuRMRxlmTUU/aaZp9CgF4quT7HUSSkPWC", 1)
 }
 
-// What the container and the compose file give as arguments are flags there are.
+// The arguments in the Containerfile and the compose file are flags that exist.
 func TestTheContainersArgumentsAreFlags(t *testing.T) {
 	help, err := command(t, "serve", "-help").CombinedOutput()
 	require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestTheContainersArgumentsAreFlags(t *testing.T) {
 	}
 }
 
-// What the manifest gives as arguments starts the page, on the port and with the probes that it names, and its parts fit together.
+// The manifest's arguments start the page, on the port and with the probes that it names. Its parts fit together.
 func TestTheManifestForKubernetesServesThePage(t *testing.T) {
 	type port struct {
 		Name          string
@@ -257,7 +257,7 @@ func words(t *testing.T, list string) (args []string) {
 	return args
 }
 
-// image is what a Containerfile makes.
+// image is the result of a Containerfile.
 type image struct {
 	root                    string
 	env                     []string
@@ -265,8 +265,8 @@ type image struct {
 	entrypoint, cmd, health []string
 }
 
-// containerImage does what the Containerfile says, with the Go and the certificates of this machine in place of those of the
-// image that it builds from. What it does not understand fails the test.
+// containerImage executes the Containerfile, with the Go and the certificates of this machine in place of those of the build image. A word
+// that it does not know fails the test.
 func containerImage(t *testing.T) *image {
 	build, made := t.TempDir(), &image{root: t.TempDir()}
 	for line := range strings.Lines(contents(t, "service/Containerfile")) {
@@ -319,7 +319,7 @@ func containerImage(t *testing.T) *image {
 	return made
 }
 
-// command runs in a root directory with nothing but the image, as its user.
+// command runs as the image's user, in a root directory with only the image.
 func (i *image) command(t *testing.T, args ...string) *exec.Cmd {
 	c := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	c.Dir, c.Env = "/", i.env
@@ -332,10 +332,10 @@ func (i *image) command(t *testing.T, args ...string) *exec.Cmd {
 	return c
 }
 
-// No tool for containers is needed to see that the binary is static, finds all it needs in an empty root directory without
-// /proc, /dev and a shell, needs no right to write there, and can be asked how it is. Only the addresses are the test's own.
+// The test needs no container tool. The binary is static, and finds all it needs in a root directory without /proc, /dev and a shell. It
+// needs no right to write there, and answers the health check. Only the addresses are the test's own.
 func TestTheContainerServesThePage(t *testing.T) {
-	effort.Proof(t, effort.Unraced) // its build compiles everything anew, without C
+	effort.Proof(t, effort.Unraced) // its build compiles everything again, without C
 	made := containerImage(t)
 	require.NotZero(t, made.user)
 	require.FileExists(t, made.root+"/etc/ssl/certs/ca-certificates.crt")
@@ -354,13 +354,13 @@ func TestTheContainerServesThePage(t *testing.T) {
 	require.Error(t, health())
 }
 
-// systemd understands every line of the units, and has little left to advise on the one that serves. The man page is in the package.
+// systemd understands every line of the units, and has little advice on the one that serves. The man page is in the package.
 func TestTheUnitsAreUnderstoodBySystemd(t *testing.T) {
 	units := understood(t, "service/locktree-serve.service", "service/locktree-job.service", "service/locktree-job.timer")
 	analyze(t, "security", "--offline=true", "--threshold=20", units[0]) // 2.0, of 10
 }
 
-// understood lets systemd read units, and returns the copies that name the program of the test.
+// understood lets systemd read copies of units that name the test's program, and returns them.
 func understood(t *testing.T, files ...string) (units []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -373,7 +373,7 @@ func understood(t *testing.T, files ...string) (units []string) {
 	return units
 }
 
-// analyze asks systemd-analyze about units. What it does not understand of one, it ignores and tells.
+// analyze asks systemd-analyze about units. It ignores what it does not understand, and reports it.
 func analyze(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := exec.Command("systemd-analyze", args...).CombinedOutput()

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shell is a terminal somebody types into: variables and programs in the background stay from one command to the next.
+// shell is a terminal: variables and background programs stay from one command to the next.
 type shell struct {
 	t     *testing.T
 	stdin io.Writer
@@ -23,17 +23,17 @@ type shell struct {
 	last  string // command
 }
 
-// prompt is printed by the shell when a command is done, and its exit code behind it.
+// The shell prints prompt when a command is done, and then its exit code.
 const prompt = "@@done@@"
 
-// newShell starts one in a directory, with the programs of the examples first on its PATH.
+// newShell starts a shell in a directory, with the programs of the examples first on its PATH.
 func newShell(t *testing.T, dir string, env []string) *shell {
 	bin, err := binary()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), "bash", "--norc")
 	cmd.Dir = dir
 	cmd.Env = append(env, "PATH="+bin+":"+pathOf(env))
-	// A group, so that its programs can be ended with it, also when the test itself is killed.
+	// A group, so that its programs end with it, even if the test is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)
@@ -72,7 +72,7 @@ func pathOf(env []string) (path string) {
 	return path
 }
 
-// send types one command, and what it reads.
+// send types one command and its input.
 func (s *shell) send(command string, input ...string) {
 	s.last = command
 	for _, line := range input {

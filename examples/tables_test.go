@@ -16,7 +16,7 @@ import (
 // A generated table: a comment that names it, an empty line, and its rows.
 var generatedTable = regexp.MustCompile(`(?m)^<!-- table: (.+) -->\n\n((?:\|.*\n)*)`)
 
-// tables are written from the source which the program is built of.
+// tables are generated from the program's source.
 var tables = map[string]func(*testing.T) [][]string{
 	"metrics of programs": metricsOfPrograms,
 	"metrics of serve":    metricsOfServe,
@@ -36,7 +36,7 @@ func tableOf(t *testing.T, name string) string {
 	return b.String()
 }
 
-// metricsOfPrograms are those of the documentation of recipes/prom, which a test there compares with what it exports.
+// metricsOfPrograms reads the documentation of recipes/prom. A test there compares it with the exported metrics.
 func metricsOfPrograms(t *testing.T) [][]string {
 	rows := [][]string{{"metric", "type", "what"}}
 	for _, m := range regexp.MustCompile(`(?m)^//\t(locktree_\S+) +(\w+) +(.+)$`).FindAllStringSubmatch(contents(t, "../recipes/prom/doc.go"), -1) {
@@ -45,7 +45,7 @@ func metricsOfPrograms(t *testing.T) [][]string {
 	return rows
 }
 
-// metricsOfServe are the calls that add series, with their literals.
+// metricsOfServe reads the literals in the calls that add series.
 func metricsOfServe(t *testing.T) [][]string {
 	rows, seen := [][]string{{"metric", "type", "what"}}, map[string]bool{}
 	ast.Inspect(parsed(t, "../cmd/locktree/internal/page/metrics.go"), func(n ast.Node) bool {
@@ -71,7 +71,7 @@ func metricsOfServe(t *testing.T) [][]string {
 	return rows
 }
 
-// labelsOf are the names among names and values. en and l are what metrics.go calls the labels of an ensemble and of a lock.
+// labelsOf returns the names among names and values. metrics.go calls the labels of an ensemble en, and those of a lock l.
 func labelsOf(args []ast.Expr) (labels []string) {
 	if len(args) == 1 {
 		switch arg := args[0].(type) {
@@ -87,7 +87,7 @@ func labelsOf(args []ast.Expr) (labels []string) {
 	return labels
 }
 
-// eventsOfPrograms are the constants of recipes; those of a session have their values in its own package.
+// eventsOfPrograms reads the constants of recipes. Those of a session have their values in the session package.
 func eventsOfPrograms(t *testing.T) [][]string {
 	values, comments := map[string]string{}, map[string]string{}
 	rows, of := [][]string{{"of", "`Type`", "constant", "what"}}, ""
@@ -128,7 +128,7 @@ func parsed(t *testing.T, file string) *ast.File {
 	return f
 }
 
-// literal is a string that is written out; "" if it is not.
+// literal returns the value of a string literal, and "" for any other expression.
 func literal(e ast.Expr) string {
 	if l, ok := e.(*ast.BasicLit); ok && l.Kind == token.STRING {
 		s, _ := strconv.Unquote(l.Value)

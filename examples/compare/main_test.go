@@ -19,7 +19,7 @@ import (
 	"github.com/locktree/locktree/examples/compare/server"
 )
 
-// Controls exclude nobody, in each of the languages: what a load must notice.
+// Controls, one in each language, exclude no client. A load must notice that.
 var controls = []drivers.System{
 	{Name: "nothing", Server: "zookeeper", Driver: func([]string, time.Duration) lock.Client {
 		done := func(context.Context) error { return nil }
@@ -29,7 +29,7 @@ var controls = []drivers.System{
 	{Name: "nothing in Python", Server: "zookeeper", Python: "driver_nothing"},
 }
 
-// The test binary is also the process of a system in Go, or of a control.
+// The test binary is also the process of a Go system, or of a control.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "be" {
 		drivers.All = append(drivers.All, controls...)
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// The servers are shared by all tests.
+// All tests share the servers.
 var (
 	starting sync.Mutex
 	scopes   = map[string]*server.Scope{}
@@ -65,12 +65,12 @@ func serverFor(t *testing.T, name string) *server.Server {
 	return up
 }
 
-// patience bounds what hangs; nothing is proven by its passing.
+// patience limits a wait that hangs. Its passing proves nothing.
 const patience = time.Minute
 
 var load = lock.Load{Clients: 2, Workers: 4, Locks: 1, Hold: time.Millisecond}
 
-// Every driver excludes, on a real server, with several clients: a driver that got its figures by not locking would have the best of them.
+// Every driver excludes, on a real server, with several clients. A driver that does not lock would have the best figures.
 func TestEveryDriverExcludes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -105,7 +105,7 @@ func TestEveryDriverExcludes(t *testing.T) {
 	}
 }
 
-// A server that cannot be had and a process that ends are told in their rows, and the others are measured.
+// The row of a server that cannot start, or of a process that ends, says so. The others are measured.
 func TestWhatFailsIsToldAndTheRestGoesOn(t *testing.T) {
 	t.Parallel()
 	scope := &server.Scope{}

@@ -18,11 +18,11 @@ import (
 	"github.com/locktree/locktree/examples/compare/server"
 )
 
-// The quick form does what `make compare QUICK=1` does, with every driver. Only counts are compared, and nothing is left behind.
-// It is not parallel, so that it is alone: its children are those of this process.
+// The test does what `make compare QUICK=1` does, with every driver. It compares only counts, and checks that nothing is left behind. It is
+// not parallel: it takes every child of this process for its own.
 func TestTheQuickForm(t *testing.T) {
 	out := t.TempDir()
-	tmp, err := os.MkdirTemp("", "") // t.TempDir is its owner's only, and databases run as nobody
+	tmp, err := os.MkdirTemp("", "") // only the owner can enter t.TempDir, and databases run as user nobody
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	require.NoError(t, os.Chmod(tmp, 0o755))
@@ -58,10 +58,10 @@ func TestTheQuickForm(t *testing.T) {
 	}
 }
 
-// counted are the counts: wake-ups, stale writes and double grants.
+// counted checks the counts: wake-ups, stale writes and double grants.
 func counted(t *testing.T, r *claims.Results) {
 	require.Len(t, r.Herd, 6)
-	for _, h := range r.Herd { // who watches the parent is woken by every release, all of them; who watches the one before him is not
+	for _, h := range r.Herd { // every release wakes all that watch the parent, but not all that watch the one before them
 		require.Empty(t, h.Missing, h.System)
 		switch h.System {
 		case "all watch the parent":
@@ -74,7 +74,7 @@ func counted(t *testing.T, r *claims.Results) {
 			require.LessOrEqual(t, h.Events, int64(5), "the one before the next is gone, as it and the one behind it learn; the own node of who left; the next holds, as it and who waits for it learn")
 		}
 	}
-	for _, p := range r.Paused { // a holder that stood still for too long goes on where nothing tells it
+	for _, p := range r.Paused { // a holder that was paused for too long goes on if nothing tells it
 		require.Empty(t, p.Missing, p.System)
 		s, err := drivers.Find(p.System)
 		require.NoError(t, err)
@@ -83,7 +83,7 @@ func counted(t *testing.T, r *claims.Results) {
 		require.Equal(t, token, p.Token, p.System)
 		require.Equal(t, token || s.Client, p.Told, "%s: a client tells the end of a session", p.System)
 		switch {
-		case token: // a store that checks tokens takes nothing from it
+		case token: // a store that checks tokens refuses its writes
 			require.Greater(t, p.Writes, p.Stale, "it wrote on when it was told, so that there was something to refuse")
 			require.Zero(t, p.Fenced, p.System)
 		case p.Rival && !p.Told:
@@ -121,7 +121,7 @@ func counted(t *testing.T, r *claims.Results) {
 	}
 }
 
-// A replica that is behind does not have the key. A machine that stands still in the wrong moment lets it catch up; then again.
+// A replica that is behind does not have the key. If the machine stalls at the wrong moment, it catches up: then try again.
 func TestAReplicaThatIsBehindGrantsTheLockTwice(t *testing.T) {
 	t.Parallel()
 	env := &claims.Env{Results: &bench.Results{Servers: map[string]*server.Server{"redis": serverFor(t, "redis")}}}
@@ -143,7 +143,7 @@ func (w tell) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// children are the processes that this one has started and that have not ended.
+// children returns the child processes that have not ended.
 func children(t *testing.T) (all []string) {
 	names, err := filepath.Glob("/proc/self/task/*/children")
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// One release wakes everybody where all watch the parent, and a few clients at most elsewhere.
+// One release wakes every client if all watch the parent, and otherwise a few at most.
 func TestHerd(t *testing.T) {
 	var out strings.Builder
 	require.NoError(t, showHerd(t.Context(), &out))
@@ -23,7 +23,7 @@ func TestHerd(t *testing.T) {
 	}
 }
 
-// A way to wait that fails ends the count: it waited for ever for a queue that was never complete.
+// A way to wait that fails ends the count. The count waited for ever for a queue that was never complete.
 func TestHerdEndsWithTheFirstError(t *testing.T) {
 	broken := errors.New("broken")
 	_, err := countRelease(t.Context(), 2, func(context.Context, *recipes.Client, string, <-chan struct{}) (func() error, error) {

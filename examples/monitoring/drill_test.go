@@ -28,11 +28,11 @@ import (
 const (
 	drillPage = "testdata/drill.md"
 	password  = "correct-horse"
-	atOnce    = 10                         // looks, in which a cause is named that a look can see; three do, unless a server is slow to answer
-	soon      = "LOCKTREE_VAR_patience=2s" // where nothing will answer
+	atOnce    = 10                         // looks, until the page names a cause that a look can see; three suffice, unless a server is slow to answer
+	soon      = "LOCKTREE_VAR_patience=2s" // for commands that get no answer
 )
 
-// drill is an ensemble in use, with whoever watches it, and somebody on call.
+// drill is an ensemble in use, with its monitoring and an operator on call.
 type drill struct {
 	t        *testing.T
 	servers  []*realzk.Server
@@ -41,36 +41,36 @@ type drill struct {
 	classes  string // of the Java program
 	dir      string // of the configuration
 	env      []string
-	hand     *zk.Conn          // shows what is true, and is who changes nodes by hand
-	pages    map[string]string // addresses: one that works, and two whose credentials are to be wrong
-	expired  []string          // variables of who has a certificate of yesterday
+	hand     *zk.Conn          // reads the truth, and changes nodes by hand
+	pages    map[string]string // addresses: one page works, two will have wrong credentials
+	expired  []string          // variables of a client whose certificate expired yesterday
 	metrics  *server
 
 	leader, deputy, courier *recipes.Client // Go programs that Prometheus scrapes
 	leaders, couriers       *network
-	legacy                  *peer // made the node of a declared lock
+	legacy                  *peer // created the node of a declared lock
 
 	mu   sync.Mutex
 	rows map[string]row
 }
 
-// row is a line of the table.
+// row is a row of the table.
 type row struct{ page, status, alert, named string }
 
-// incident is one of the drill.
+// incident is one incident of the drill.
 type incident struct {
 	*drill
 	t       *testing.T
 	metrics *server
 	row     row
 	began   time.Time
-	ats     map[string]bool // of the looks since
+	ats     map[string]bool // times of the looks since began
 	outages float64         // looks that had failed before
 }
 
-// Twelve incidents, with programs of Curator, kazoo and Go on three ZooKeeper servers. For each of them the commands of its
-// runbook are typed, and what they, the page and the alerts say is compared with what is true. Of the table in testdata/drill.md only
-// the incidents and the causes that the page names first are compared: GOLDEN=1 writes the rest, as one run has it.
+// Twelve incidents, with programs of Curator, kazoo and Go on three ZooKeeper servers. For each incident the test types the commands of its
+// runbook, and compares what they, the page and the alerts say with the truth. In the table of testdata/drill.md it compares only the
+// incidents and the causes that the page names first: GOLDEN=1 writes the rest, from one run.
 func TestDrill(t *testing.T) {
 	d := startDrill(t)
 	incidents := []struct {
@@ -91,7 +91,8 @@ func TestDrill(t *testing.T) {
 			d.rows[incidents[n].name] = i.row
 		})
 	}
-	// Most of the time they wait for a session to end: side by side, each at a lock of its own. Two are drift, one after the other.
+	// Most incidents wait for a session to end: they run side by side, each at a lock of its own. Two cause drift, and run one after the
+	// other.
 	var together sync.WaitGroup
 	for _, several := range [][]int{{0}, {1}, {2}, {3, 4}, {5}, {6, 7, 10}, {8, 9}} {
 		together.Go(func() {
@@ -118,12 +119,12 @@ func TestDrill(t *testing.T) {
 		require.NoError(t, os.WriteFile(drillPage, []byte(block.ReplaceAllString(string(text), "${1}"+strings.ReplaceAll(table, "$", "$$")+"${3}")), 0o644))
 		return
 	}
-	// What else a row says differs from run to run with what servers answer and when, and play has judged it.
+	// The rest of a row depends on what servers answer and when. play has checked it.
 	causes := regexp.MustCompile(`(?m)^\| \*\*[^*]+\*\* \| \*[^*]+\*`)
 	require.Equal(t, causes.FindAllString(string(text), -1), causes.FindAllString(table, -1), "GOLDEN=1 go test -run TestDrill")
 }
 
-// ofTheDrill is the configuration. limited are locks with an owner, which nobody may hold, or wait for, for longer than two seconds.
+// ofTheDrill is the configuration. No client may hold a lock with an owner, or wait for it, for longer than two seconds.
 func ofTheDrill(cron string) string {
 	text := fmt.Sprintf(`
 locktree { stack = "shop" }
@@ -172,7 +173,7 @@ namespace "legacy" {
 
 func startDrill(t *testing.T) *drill {
 	d := &drill{t: t, dir: t.TempDir(), locktree: buildLocktree(t), rows: map[string]row{}, leaders: &network{}, couriers: &network{}}
-	t.Cleanup(func() { d.couriers.set(refused) }) // what was cut off stayed open
+	t.Cleanup(func() { d.couriers.set(refused) }) // connections stay open while they are cut off
 	certificates := t.TempDir()
 	issue(t, certificates)
 	d.servers = realzk.StartEnsemble(t, 3, realzk.Options{HeapMiB: 96, Config: map[string]string{
@@ -196,7 +197,7 @@ func startDrill(t *testing.T) *drill {
 	d.configure("")
 	first := &incident{drill: d, t: t}
 	first.must("apply", "-auto-approve")
-	// A program made the node of a lock that is declared since.
+	// A program creates the node of a lock that is declared afterwards.
 	d.classes = compileCurator(t)
 	d.legacy = curator(t, d.classes, d.connect, "legacy", 40*time.Second)
 	d.legacy.holds("mutex", "/shop/legacy/cron")
@@ -260,8 +261,8 @@ func (i *incident) typed(runbook string, args ...string) string {
 	return i.must(args...)
 }
 
-// shown types a command that a runbook names until it says this, and notes that: a server that is slow to answer is not known to
-// have no connection of somebody.
+// shown types a command of a runbook until its output matches says, and notes the line. While a server is slow to answer, no command can
+// say that a client has no connection.
 func (i *incident) shown(runbook, says string, args ...string) {
 	i.t.Helper()
 	eventually(i.t, func() string {
@@ -278,18 +279,18 @@ func (i *incident) named(runbook, verb string) {
 	require.Contains(i.t, runbooks(i.t)[runbook], "`locktree "+verb)
 }
 
-// begins is said before it happens to what a page sees.
+// begins is called before the incident that a page sees.
 func (i *incident) begins(page string) {
 	i.row, i.began, i.ats, i.outages = row{}, time.Now(), map[string]bool{}, i.failures(page)
 }
 
-// opens is begins for a page that has wrong credentials when it starts.
+// opens is begins for a page that starts with wrong credentials.
 func (i *incident) opens(page string, env ...string) {
 	i.began, i.ats = time.Now(), map[string]bool{}
 	i.serve(page, env...)
 }
 
-// looks is how often a page has looked since.
+// looks is how often a page has looked since the incident began.
 func (i *incident) looks(page string) int {
 	var doc struct{ Ensembles []struct{ At time.Time } }
 	require.NoError(i.t, json.Unmarshal([]byte(i.get(page, "/api/v1/status")), &doc))
@@ -314,11 +315,11 @@ func (i *incident) get(page, path string) string {
 
 var (
 	tableRow = regexp.MustCompile(`(?s)<tr[ >].*?</tr>`)
-	cell     = regexp.MustCompile(`(?s)data-label="(What|Seen)"[^>]*>(?:<b>)?(.*?)<[/d]`) // and not what comes of it
+	cell     = regexp.MustCompile(`(?s)data-label="(What|Seen)"[^>]*>(?:<b>)?(.*?)<[/d]`) // without the consequences that follow
 	tag      = regexp.MustCompile(`<[^>]*>`)
 )
 
-// page waits until a problem of a page says all of this, notes it, and returns how many looks that took.
+// page waits until a problem of a page says all of says, notes it, and returns how many looks that took.
 func (i *incident) page(page string, says ...string) (looks int) {
 	i.t.Helper()
 	eventually(i.t, func() string {
@@ -335,7 +336,7 @@ func (i *incident) page(page string, says ...string) (looks int) {
 	return looks
 }
 
-// noted puts a problem into the table. The first of an incident names its cause.
+// noted puts a problem into the table. The first problem of an incident names its cause.
 func (i *incident) noted(problem string, looks int) {
 	parts := map[string]string{}
 	for _, m := range cell.FindAllStringSubmatch(problem, -1) {
@@ -358,12 +359,12 @@ func (i *incident) noted(problem string, looks int) {
 	i.row.page, i.row.named = text, after
 }
 
-// plain is the text of HTML.
+// plain returns the text of HTML.
 func plain(page string) string {
 	return strings.Join(strings.Fields(html.UnescapeString(tag.ReplaceAllString(page, " "))), " ")
 }
 
-// status notes what a command said.
+// status notes the line of out that matches says.
 func (i *incident) status(out, says string) {
 	i.t.Helper()
 	line := regexp.MustCompile(`(?m)^.*` + says + `.*$`).FindString(out)
@@ -402,12 +403,12 @@ func (i *incident) firing(name string) []sample {
 	return i.metrics.query(all[at].Expr)
 }
 
-// silent waits until an alert is not true any more.
+// silent waits until an alert is no longer true.
 func (i *incident) silent(name string) {
 	until(i.t, "the alert is still true", func() bool { return len(i.firing(name)) == 0 })
 }
 
-// seen is what "status -json" says of a lock.
+// seen is a lock as "status -json" shows it.
 type seen struct {
 	Path             string
 	Holders, Waiters []kind.Sight
@@ -427,7 +428,7 @@ func (i *incident) seen(path string) (lock seen) {
 	return lock
 }
 
-// children are the nodes of a lock's contenders, in the order in which they came.
+// children returns the nodes of a lock's contenders, in the order of arrival.
 func (i *incident) children(path string) []string {
 	names, _, err := i.hand.Children(path)
 	require.NoError(i.t, err)
@@ -438,12 +439,12 @@ func (i *incident) children(path string) []string {
 	return names
 }
 
-// queued waits until so many hold the lock or wait.
+// queued waits until want clients hold the lock or wait for it.
 func (i *incident) queued(path string, want int) {
 	until(i.t, fmt.Sprintf("not %d in the queue of %s", want, path), func() bool { return len(i.children(path)) == want })
 }
 
-// behind is a Go program that waits for the lock.
+// behind starts a Go client that waits for the lock.
 func (i *incident) behind(id, path string, before int) <-chan *recipes.Lease {
 	c := member(i.t, recipes.Config{Servers: strings.Split(i.connect, ","), ID: id, SessionTimeout: 40 * time.Second})
 	granted := make(chan *recipes.Lease, 1)
@@ -456,7 +457,7 @@ func (i *incident) behind(id, path string, before int) <-chan *recipes.Lease {
 	return granted
 }
 
-// within waits for what must come, or for a channel to be closed.
+// within waits for a value that must come, or for the channel to be closed.
 func within[T any](t *testing.T, c <-chan T) (got T) {
 	t.Helper()
 	select {
@@ -479,14 +480,14 @@ var varying = [][2]string{
 	{`\|`, `\|`},
 }
 
-// steady leaves out what differs from run to run.
+// steady leaves out text that differs from run to run.
 func steady(text string) string {
 	host, _ := os.Hostname()
 	text = regexp.MustCompile(`\b`+regexp.QuoteMeta(host)+`(/\d+)?`).ReplaceAllString(text, "host/…")
 	for _, v := range varying {
 		text = regexp.MustCompile(v[0]).ReplaceAllString(text, v[1])
 	}
-	// What is said of each server alike is said once.
+	// Keep text that repeats for each server once.
 	parts := strings.Split(strings.TrimSpace(text), "; ")
 	for n := len(parts) - 1; n > 0; n-- {
 		if at := strings.LastIndex(parts[n-1], "host:port"); at >= 0 && strings.HasPrefix(parts[n], parts[n-1][at:]) {

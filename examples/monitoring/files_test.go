@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/prom"
 )
 
-// alert is one of alerts/locktree.yml.
+// alert is an alert of alerts/locktree.yml.
 type alert struct {
 	Alert, Expr string
 	Labels      map[string]string
@@ -43,7 +43,7 @@ func alerts(t *testing.T) []alert {
 	return file.Groups[0].Rules
 }
 
-// panel is one of the dashboard.
+// panel is a panel of the dashboard.
 type panel struct {
 	ID                       int
 	Type, Title, Description string
@@ -112,7 +112,7 @@ func TestAlertsFireAndStaySilent(t *testing.T) {
 	}
 }
 
-// runbooks are the sections of docs/alerts.md, by alert.
+// runbooks returns the sections of docs/alerts.md, by alert.
 func runbooks(t *testing.T) map[string]string {
 	page, err := os.ReadFile("../../docs/alerts.md")
 	require.NoError(t, err)
@@ -154,7 +154,7 @@ func TestOnlyMetricsThatExistAreAskedFor(t *testing.T) {
 			exists[name+"_count"], exists[name+"_bucket"] = true, true
 		}
 	}
-	// What the page exports stands in the expected result of its own test.
+	// The expected result of the page's own test lists its metrics.
 	page, err := os.ReadFile("../../cmd/locktree/internal/page/testdata/metrics.txt")
 	require.NoError(t, err)
 	served := map[string]bool{}
@@ -178,7 +178,7 @@ func TestOnlyMetricsThatExistAreAskedFor(t *testing.T) {
 	}
 }
 
-// What Grafana of today draws, with the data source that its user chooses.
+// Grafana still draws every panel type, with the data source that its user chooses.
 func TestDashboardIsPlain(t *testing.T) {
 	ids, taken := map[int]bool{}, map[[2]int]string{}
 	for _, p := range panels(t) {

@@ -28,7 +28,7 @@ import (
 
 const tooLong = "LocktreeLongerThanDeclared"
 
-// A crash. The lock comes free by itself, when everybody said it would.
+// A crash. The lock comes free by itself, when the page and the commands said it would.
 func killed(i *incident) {
 	path := "/shop/killed"
 	holder := curator(i.t, i.classes, i.connect, "biller", 20*time.Second)
@@ -46,7 +46,7 @@ func killed(i *incident) {
 	require.Equal(i.t, within(i.t, next).Node(), i.seen(path).Holders[0].Node)
 }
 
-// SIGSTOP: the process and its connection are there.
+// SIGSTOP: the process and its connection still exist.
 func paused(i *incident) {
 	path := "/shop/paused"
 	holder := kazoo(i.t, i.connect, "importer", 40*time.Second)
@@ -69,7 +69,7 @@ func paused(i *incident) {
 	require.NotEmpty(i.t, holder.must("hello"), "it does run")
 }
 
-// Its packets vanish. The program stops by itself before anybody else gets the lock.
+// The holder's packets vanish. It stops by itself before another client gets the lock.
 func partitioned(i *incident) {
 	path := "/shop/parted"
 	l, err := i.courier.Mutex(path).Lock(i.t.Context())
@@ -84,10 +84,10 @@ func partitioned(i *incident) {
 	require.ErrorIs(i.t, context.Cause(l.Context()), recipes.ErrLost)
 	i.fires("LocktreeLostLocks", "lock", path, "reason", "session")
 	require.Equal(i.t, within(i.t, next).Node(), i.seen(path).Holders[0].Node)
-	i.typed("LocktreeLostLocks", "doctor") // which finds that nothing is wrong with the servers
+	i.typed("LocktreeLostLocks", "doctor") // finds nothing wrong with the servers
 }
 
-// It is alive, connected, and does nothing. It is no program that could be asked.
+// The holder is alive, connected, and does nothing. It does not obey a revoke.
 func stuck(i *incident) {
 	path := "/shop/stuck"
 	holder := curator(i.t, i.classes, i.connect, "report", 40*time.Second)
@@ -108,7 +108,7 @@ func stuck(i *incident) {
 	require.Regexp(i.t, `(?s)break .*"stuck".*revoke `, i.typed(tooLong, "history"))
 }
 
-// Curator holds one and waits for the other, kazoo the other way round.
+// Curator holds one lock and waits for the other; kazoo the other way round.
 func deadlock(i *incident) {
 	const carts, stock = "/shop/carts", "/shop/stock"
 	java, python := curator(i.t, i.classes, i.connect, "checkout", 40*time.Second), kazoo(i.t, i.connect, "restock", 40*time.Second)
@@ -134,7 +134,7 @@ func deadlock(i *incident) {
 	i.silent("LocktreeDeadlock")
 }
 
-// The leader's machine goes, with a candidate that Prometheus sees.
+// The leader's machine goes away, while a candidate waits that Prometheus sees.
 func leaderLost(i *incident) {
 	path := "/shop/boss"
 	_, err := i.leader.Election(path).Campaign(i.t.Context())
@@ -161,7 +161,7 @@ func leaderLost(i *incident) {
 	i.silent("LocktreeLeaderless")
 }
 
-// The password of who looks is not the present one.
+// The page and the commands have a password that is not the present one.
 func wrongPassword(i *incident) {
 	wrong := []string{"ZOOKEEPER_PASSWORD=wrong"}
 	i.opens("wrong", wrong...)
@@ -178,7 +178,7 @@ func wrongPassword(i *incident) {
 	require.ErrorContains(i.t, err, "ZooKeeper accepts a wrong digest password", "and so is a program told")
 }
 
-// The certificate of who looks was for yesterday.
+// The certificate of the page and the commands expired yesterday.
 func expiredCertificate(i *incident) {
 	i.opens("expired", i.expired...)
 	const says = "our certificate, of CN=expired, expired on "
@@ -192,7 +192,7 @@ func expiredCertificate(i *incident) {
 	}
 }
 
-// Somebody wrote into a declared node.
+// A client writes into a declared node by hand.
 func handEdit(i *incident) {
 	const path = "/shop/pool"
 	data, stat, err := i.hand.Get(path)
@@ -234,7 +234,7 @@ func containerGone(i *incident) {
 	require.True(i.t, there)
 }
 
-// More wait than anybody can read. Who holds the lock can be asked for it.
+// The queue is longer than a person can read. The holder obeys a revoke.
 func queueOf200(i *incident) {
 	const path = "/shop/queue"
 	l, err := member(i.t, recipes.Config{Servers: strings.Split(i.connect, ","), ID: "slow", SessionTimeout: 40 * time.Second}).Mutex(path).Lock(i.t.Context())
@@ -269,7 +269,7 @@ func queueOf200(i *incident) {
 	require.NotContains(i.t, i.typed(tooLong, "status", path), "deadlock", "a program waits for another thread of its own")
 }
 
-// No server is there.
+// All servers are killed.
 func ensembleAway(i *incident) {
 	i.hand.Close()
 	i.begins("page")
@@ -291,7 +291,7 @@ func ensembleAway(i *incident) {
 	i.status(out, "refused")
 }
 
-// issue writes an authority, the servers' certificate and one of yesterday, each with its key.
+// issue writes an authority, and with their keys the servers' certificate and one that expired yesterday.
 func issue(t *testing.T, dir string) {
 	t.Helper()
 	now := time.Now()

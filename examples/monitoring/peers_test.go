@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	interop = "../../testdata/interop" // its README.md has the language of the programs
+	interop = "../../testdata/interop" // its README.md describes the programs' commands
 	jars    = "/usr/share/java"
 )
 
-// peer is a program of Curator or kazoo, driven line by line.
+// peer is a Curator or kazoo program, driven line by line.
 type peer struct {
 	t   *testing.T
 	id  string
@@ -36,7 +36,7 @@ type peer struct {
 	answers map[string]chan string
 }
 
-// compileCurator makes the Java program for this run, and returns its class path.
+// compileCurator compiles the Java program, and returns its class path.
 func compileCurator(t *testing.T) string {
 	classes := []string{t.TempDir()}
 	for _, jar := range []string{"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "zookeeper-recipes-lock", "guava", "slf4j-api", "slf4j-simple"} {
@@ -82,7 +82,7 @@ func startPeer(t *testing.T, id string, cmd *exec.Cmd) *peer {
 	return p
 }
 
-// ask sends a command, which may take as long as it likes to be answered.
+// ask sends a command. Its answer may take any time.
 func (p *peer) ask(words ...string) <-chan string {
 	answer := make(chan string, 1)
 	p.mu.Lock()
@@ -119,7 +119,7 @@ func (p *peer) waits(recipe, path string) <-chan string {
 	return p.ask("acquire", path)
 }
 
-// network is how one Go program comes to the servers.
+// network is one Go program's way to the servers.
 type network struct {
 	mu    sync.Mutex
 	state networkState
@@ -130,11 +130,11 @@ type networkState int
 
 const (
 	up      networkState = iota
-	lossy                // what is sent vanishes, and connections stay open
-	refused              // connections are closed, and there are no new ones
+	lossy                // packets vanish, and connections stay open
+	refused              // connections are closed, and new ones fail
 )
 
-// wire is a connection.
+// wire is a connection of a network.
 type wire struct {
 	net.Conn
 	of *network
@@ -191,7 +191,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 }
 
-// Close does not reach the servers while what is sent vanishes.
+// Close does not reach the servers while packets vanish.
 func (w *wire) Close() error {
 	if w.of.now() == lossy {
 		return w.SetDeadline(time.Now())

@@ -36,10 +36,10 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// hanging is how long anything may take before it is taken to hang.
+// hanging is the time after which a wait counts as hung.
 const hanging = 3 * time.Minute
 
-// eventually waits until f returns "", which says what is missing.
+// eventually waits until f, which says what is missing, returns "".
 func eventually(t *testing.T, f func() string) {
 	t.Helper()
 	missing := ""
@@ -51,7 +51,7 @@ func eventually(t *testing.T, f func() string) {
 	require.Fail(t, "it does not come", missing)
 }
 
-// until waits until something holds.
+// until waits until holds is true.
 func until(t *testing.T, missing string, holds func() bool) {
 	t.Helper()
 	eventually(t, func() string {
@@ -83,7 +83,7 @@ type server struct {
 	url string
 }
 
-// sample is a series of an answer.
+// sample is one series of an answer.
 type sample struct {
 	Metric map[string]string
 	Value  [2]any
@@ -98,7 +98,7 @@ func (s sample) value() float64 {
 	return f
 }
 
-// scraping starts Prometheus with the alerts, on these programs of job shop.
+// scraping starts Prometheus with the alerts. It scrapes these programs as job shop.
 func scraping(t *testing.T, programs map[string]string) *server {
 	dir := t.TempDir()
 	rules, err := filepath.Abs("alerts/locktree.yml")
@@ -125,7 +125,7 @@ func scraping(t *testing.T, programs map[string]string) *server {
 	return nil
 }
 
-// start starts a process that ends with the test, also when the test itself is killed. The error says where the program is from.
+// start starts a process that ends with the test, even if the test is killed. The error names the program's package.
 func start(t *testing.T, cmd *exec.Cmd, from string) {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -177,7 +177,7 @@ func (s *server) scraped(programs int) {
 	})
 }
 
-// program is one that is scraped.
+// program is a program that Prometheus scrapes.
 type program struct {
 	locks  *prom.Observer
 	client *recipes.Client
@@ -190,7 +190,7 @@ func startProgram(t *testing.T, c recipes.Config, opts ...prom.Option) *program 
 	return &program{locks, member(t, c), exporting(t, locks)}
 }
 
-// exporting serves metrics, and returns where.
+// exporting serves metrics, and returns the address.
 func exporting(t *testing.T, locks *prom.Observer) string {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(locks)
@@ -251,7 +251,7 @@ func startScenario(t *testing.T) *scenario {
 		go func() { _, _ = s.b.client.Election(path).Campaign(t.Context()) }()
 	}
 	go func() { _, _ = s.b.client.Mutex("/held").Lock(t.Context()) }()
-	// What ZooKeeper does not let happen, and what would take long.
+	// ZooKeeper does not let two programs hold a mutex.
 	for _, p := range []*program{s.a, s.b} {
 		p.locks.Observe(event(recipes.EventAcquired, "/twice"))
 	}
@@ -260,7 +260,7 @@ func startScenario(t *testing.T) *scenario {
 	return s
 }
 
-// again is what happens all the time.
+// again plays what happens all the time.
 func (s *scenario) again() {
 	t := s.t
 	for range 10 {
@@ -272,20 +272,20 @@ func (s *scenario) again() {
 		cancel()
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		for _, what := range []recipes.EventType{recipes.EventAcquired, recipes.EventReleased} {
-			slow := event(what, "/slow")
+			slow := event(what, "/slow") // a real one would take long
 			slow.Wait = 100 * time.Second
 			s.a.locks.Observe(slow)
 		}
 	}
 }
 
-// event is one of a call for a mutex.
+// event returns an event of a call for a mutex.
 func event(what recipes.EventType, path string) recipes.Event {
 	result := map[recipes.EventType]string{recipes.EventAcquired: "acquired", recipes.EventRefused: "held"}
 	return recipes.Event{Type: what, Path: path, Locks: []recipes.EventLock{{Path: path, Kind: kind.Mutex}}, Result: result[what]}
 }
 
-// trouble is what happens once.
+// trouble plays what happens once.
 func (s *scenario) trouble(p *server) {
 	t := s.t
 	require.NoError(t, s.srv.Delete(s.lost.Node()))
@@ -298,7 +298,7 @@ func (s *scenario) trouble(p *server) {
 		p.doubted("a", 1)
 		s.srv.RefuseDials(false)
 		_, err = of.Multi(t.Context(), &zk.CheckVersionRequest{Path: "/", Version: -1})
-		require.NoError(t, err) // and a commit ends the doubt
+		require.NoError(t, err) // a commit ends the doubt
 		p.doubted("a", 0)
 	}
 	// Programs that export nothing wait for each other.
@@ -308,14 +308,14 @@ func (s *scenario) trouble(p *server) {
 		require.NoError(t, err)
 		defer func() { go func() { _, _ = c.Mutex(paths[1]).Lock(t.Context()) }() }()
 	}
-	// Of what was declared, one lock is gone, another one closed, and an apply that drained a third one was interrupted.
+	// Of the declared locks, one is gone, another is closed, and an interrupted apply has drained a third.
 	require.NoError(t, s.srv.Delete("/page/gone"))
 	live, err := member(t, s.all).Session(t.Context())
 	require.NoError(t, err)
 	_, err = live.SetACL(t.Context(), "/page/closed", zk.DigestACL(zk.PermAll, "nobody", "nothing"), -1)
 	require.NoError(t, err)
 	node, _ := s.srv.Get("/page/closed")
-	require.NoError(t, s.srv.Set("/page/closed", node.Data)) // else what is known of it is still true
+	require.NoError(t, s.srv.Set("/page/closed", node.Data)) // otherwise the last look at it stays true
 	node, _ = s.srv.Get("/page/drained")
 	declared, err := kind.Decode(node.Data)
 	require.NoError(t, err)
@@ -338,7 +338,7 @@ func buildLocktree(t *testing.T) string {
 	return locktree
 }
 
-// ofThePage is declared to "locktree serve", which also looks at everything else.
+// ofThePage is the configuration of "locktree serve", which also looks at all other locks.
 const ofThePage = `
 locktree { stack = "page" }
 ensemble "local" {
@@ -366,7 +366,7 @@ semaphore "pool" {
 }
 `
 
-// servePage applies that, starts "locktree serve" on it, and returns where.
+// servePage applies ofThePage, starts "locktree serve" on it, and returns the address.
 func servePage(t *testing.T, zookeeper string) string {
 	locktree, dir := buildLocktree(t), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "page.locktree.hcl"), fmt.Appendf(nil, ofThePage, zookeeper), 0o600))
@@ -375,7 +375,7 @@ func servePage(t *testing.T, zookeeper string) string {
 	return serving(t, locktree, os.Environ(), "-chdir="+dir, "serve", "-prefix=/", "-listen=127.0.0.1:0", "-interval=1s", "-drift-interval=1s")
 }
 
-// serving starts a "locktree serve", and returns where.
+// serving starts a "locktree serve", and returns its address.
 func serving(t *testing.T, locktree string, env []string, args ...string) string {
 	cmd := exec.Command(locktree, args...)
 	cmd.Env = env
@@ -387,14 +387,14 @@ func serving(t *testing.T, locktree string, env []string, args ...string) string
 	return strings.Trim(strings.TrimPrefix(line, "http://"), "/\n")
 }
 
-// doubted waits until Prometheus has seen so many sessions of a program in doubt.
+// doubted waits until Prometheus has seen this number of a program's sessions in doubt.
 func (s *server) doubted(instance string, sessions float64) {
 	until(s.t, "sessions of "+instance+" in doubt", func() bool {
 		return slices.ContainsFunc(s.query(`locktree_sessions{state="suspect", instance="`+instance+`"}`), func(x sample) bool { return x.value() == sessions })
 	})
 }
 
-// whom says of which locks, or programs, each alert must be after that.
+// whom lists the locks, or programs, that each alert must name after the trouble.
 var whom = map[string][]string{
 	"LocktreeLostLocks":       {"/lost"},
 	"LocktreeTwoHolders":      {"/twice"},
@@ -409,11 +409,11 @@ var whom = map[string][]string{
 	"LocktreeNotSeen":            {"page"},
 }
 
-// later are those of which nothing is to be seen before the trouble.
+// later are the alerts that must be silent before the trouble.
 var later = []string{"LocktreeLostLocks", "LocktreeSessionsInDoubt", "LocktreeDeadlock", "LocktreeDrift", "LocktreeApplyIncomplete", "LocktreeNotSeen"}
 
-// Prometheus itself scrapes the scenario. Every expression of the alerts is true of the locks it is about, and of no other
-// one, and every expression of the dashboard has a value.
+// A real Prometheus scrapes the scenario. Every expression of the alerts is true of its locks, and of no other lock. Every expression of
+// the dashboard has a value.
 func TestPrometheusSeesWhatHappens(t *testing.T) {
 	s := startScenario(t)
 	p := scraping(t, map[string]string{"a": s.a.addr, "b": s.b.addr, "c": s.c.addr, "page": s.page})
@@ -466,7 +466,7 @@ func TestPrometheusSeesWhatHappens(t *testing.T) {
 	}
 }
 
-// The program runs with its locks declared as they stand beside it, and its metrics are such that promtool finds nothing to complain about.
+// The program runs with the locks declared in the file beside it, and promtool finds no fault in its metrics.
 func TestTheProgram(t *testing.T) {
 	srv := zktest.Start(t)
 	locktree := buildLocktree(t)

@@ -43,7 +43,7 @@ func inFakeTime(t *testing.T, g Game, die func(ctx context.Context, srv *zktest.
 	return res
 }
 
-// Replies are lost, connections cut and sessions expired while 100 workers draw: what a retry finds in ZooKeeper is what was paid.
+// Replies are lost, connections are cut and sessions expire while 100 workers draw. A retry finds in ZooKeeper what was paid.
 func TestThePotIsPaidExactlyWhateverDies(t *testing.T) {
 	for seed := range uint64(5) {
 		var cuts, expiries int
@@ -80,7 +80,7 @@ func TestThePotIsPaidExactlyWhateverDies(t *testing.T) {
 	}
 }
 
-// The test above proves nothing if the game were safe without its lock.
+// The test above would prove nothing if the game were safe without its lock.
 func TestWithoutTheLockItOverpays(t *testing.T) {
 	res := inFakeTime(t, Game{Pot: 100_000_000, Workers: 100, Clients: 5, Seed: 1, Unlocked: true}, nil)
 	require.Greater(t, res.Paid, int64(100_000_000))

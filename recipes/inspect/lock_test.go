@@ -162,7 +162,7 @@ func TestInspectTellsTentativePermitsFromHeldOnes(t *testing.T) {
 	})
 }
 
-// A waiter for seven permits looked as one for a single permit: it has one place, and no permits yet.
+// A waiter for seven permits looked like a waiter for one: it has one place, and no permits yet.
 func TestInspectSaysHowManyPermitsAreHeldAndWaitedFor(t *testing.T) {
 	harness.InLab(t, func(t *testing.T, l *harness.Lab) {
 		l.Semaphore(12)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Ends are when the tickets for servers end that are at hand.
+// Ends returns when the tickets at hand for servers end.
 func (l *Login) Ends() (ends []time.Time) {
 	l.turn.Lock()
 	defer l.turn.Unlock()
@@ -17,7 +17,7 @@ func (l *Login) Ends() (ends []time.Time) {
 	return ends
 }
 
-// ServerOf is the principal that a login asks for a server's ticket.
+// ServerOf returns the server principal that a login asks a ticket for.
 func (l *Login) ServerOf(ctx context.Context, server, address string) (string, error) {
 	s, err := l.server(ctx, server, address)
 	return s.String(), err

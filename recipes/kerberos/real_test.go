@@ -14,10 +14,10 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// strict is what a server is told that serves only who has logged in by SASL.
+// strict configures a server that serves only clients logged in by SASL.
 var strict = map[string]string{"zookeeper.sessionRequireClientSASLAuth": "true", "zookeeper.authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
 
-// kerberized starts a server that takes tickets of k's, and only those.
+// kerberized starts a server that takes only tickets of k.
 func kerberized(t *testing.T, k *kdc.KDC, opts realzk.Options) *realzk.Server {
 	t.Helper()
 	k.Add("zookeeper/localhost")
@@ -34,14 +34,14 @@ func configOf(k *kdc.KDC, user string) kerberos.Config {
 	return kerberos.Config{Principal: user, Keytab: k.Dir + "/" + user + ".keytab", Krb5Conf: k.Conf, ServerPrincipal: "zookeeper/localhost"}
 }
 
-// enrol makes a user with a keytab.
+// enrol adds a user with a keytab.
 func enrol(k *kdc.KDC, user string) kerberos.Config {
 	k.Add(user)
 	k.Keytab(user+".keytab", user)
 	return configOf(k, user)
 }
 
-// Servers that remove parts of a principal know its client by the rest, and so do we if we are told.
+// Servers that remove parts of a principal know its client by the rest, and so does a login with the same options.
 func TestAKeytabLogsIn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

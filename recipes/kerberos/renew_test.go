@@ -27,7 +27,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// patience bounds every wait for something that must happen; nothing is proven by its passing.
+// patience limits every wait for an event that must happen. Its passing proves nothing.
 const patience = 3 * time.Minute
 
 // eventually waits until a condition holds.
@@ -38,7 +38,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// asLogin is a client that logs in, and its cable.
+// asLogin returns a client that logs in, and its cable.
 func asLogin(t *testing.T, server *realzk.Server, login recipes.SASL) (*recipes.Client, *harness.Cutter) {
 	t.Helper()
 	cable := &harness.Cutter{Next: (&net.Dialer{}).DialContext}
@@ -49,7 +49,7 @@ func asLogin(t *testing.T, server *realzk.Server, login recipes.SASL) (*recipes.
 	return c, cable
 }
 
-// loggedIn is a KDC with a server and a client of user ledger.
+// loggedIn starts a KDC, a server, and a client of user ledger.
 func loggedIn(t *testing.T, tickets kdc.Options, opts realzk.Options) (*kdc.KDC, *realzk.Server, *kerberos.Login, *recipes.Client, *harness.Cutter) {
 	t.Helper()
 	k := kdc.Start(t, tickets)
@@ -60,7 +60,7 @@ func loggedIn(t *testing.T, tickets kdc.Options, opts realzk.Options) (*kdc.KDC,
 	return k, server, login, c, cable
 }
 
-// logins is how many logins a server has accepted. Its log is long, and read often: a line at a time.
+// logins counts the logins that a server has accepted. Its log is long, and read often: one line at a time.
 func logins(server *realzk.Server, who string) (n int) {
 	log, err := os.Open(filepath.Join(server.Dir, "zookeeper.log"))
 	if err != nil {
@@ -75,12 +75,12 @@ func logins(server *realzk.Server, who string) (n int) {
 	return n
 }
 
-// A server checks a ticket when a connection is made, and not again. So each of twenty tickets is presented by a connection that
-// is forced, while locks are taken and one is held all the time.
+// A server checks a ticket only when a connection is made. So the test forces a connection for each of twenty tickets, while locks are
+// taken and one is held all the time.
 func TestTwentyRenewedTicketsUnderLoad(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	t.Parallel()
-	// Sessions of 40 s, because a ticket of three can end under way on a busy machine.
+	// Sessions of 40 s, because a ticket of 3 s can end during a login on a busy machine.
 	_, server, login, c, cable := loggedIn(t, kdc.Options{Lifetime: 3 * time.Second}, realzk.Options{})
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestTwentyRenewedTicketsUnderLoad(t *testing.T) {
 			for ctx.Err() == nil {
 				l, err := c.Mutex("/busy", recipes.WithParams(&kind.MutexParams{})).Lock(ctx)
 				if err != nil {
-					continue // the connection was cut; what matters is what was granted
+					continue // the connection was cut; only granted locks matter
 				}
 				if l.Context().Err() != nil {
 					lost.Add(1)
@@ -132,7 +132,7 @@ func TestTwentyRenewedTicketsUnderLoad(t *testing.T) {
 	t.Logf("%d tickets, %d logins, %d locks", len(presented), logins(server, "ledger@"), cycles.Load())
 }
 
-// Tickets are renewed ahead, so a connection that breaks while no KDC answers finds one.
+// Tickets are renewed early, so a connection that breaks while no KDC answers finds one.
 func TestAConnectionThatBreaksWhileNoKDCAnswersFindsATicket(t *testing.T) {
 	effort.Proof(t, effort.Unraced) // it waits for a ticket to be renewed, and reads a long log meanwhile
 	t.Parallel()
@@ -150,7 +150,7 @@ func TestAConnectionThatBreaksWhileNoKDCAnswersFindsATicket(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A key that is replaced at the KDC and in the file serves from the next connection on, and the old one until then.
+// A key that is replaced at the KDC and in the file serves from the next connection on. Until then, the old ticket serves.
 func TestAKeytabIsReadAgain(t *testing.T) {
 	t.Parallel()
 	k, server, login, c, cable := loggedIn(t, kdc.Options{}, realzk.Options{TickTime: 500 * time.Millisecond})
@@ -170,7 +170,7 @@ func TestAKeytabIsReadAgain(t *testing.T) {
 }
 
 func TestACacheLogsInAndIsReadAgainAndRenewed(t *testing.T) {
-	effort.Proof(t, effort.Unraced) // tickets of seconds, which a loaded machine outlasts
+	effort.Proof(t, effort.Unraced) // a loaded machine outlasts tickets of seconds
 	t.Parallel()
 	k := kdc.Start(t, kdc.Options{Lifetime: 4 * time.Second})
 	server := kerberized(t, k, realzk.Options{TickTime: 500 * time.Millisecond})
@@ -185,7 +185,7 @@ func TestACacheLogsInAndIsReadAgainAndRenewed(t *testing.T) {
 	eventually(t, "tickets beyond those of kinit", func() bool { return login.Ends()[0].After(first.Add(4 * time.Second)) })
 	cable.HangUp()
 	eventually(t, "a login with one", func() bool { return logins(server, "ann@") == 2 })
-	// A person who runs kinit for another principal makes the next connection that principal's.
+	// After kinit for another principal, the next connection is that principal's.
 	k.Kinit("tickets", k.Dir+"/bob.keytab", "bob")
 	cable.HangUp()
 	eventually(t, "a login of bob", func() bool { return logins(server, "bob@") == 1 })

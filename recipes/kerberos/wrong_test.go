@@ -21,7 +21,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// dialled tries to get in.
+// dialled tries to log in.
 func dialled(t *testing.T, server string, cfg kerberos.Config, within time.Duration) error {
 	t.Helper()
 	login, err := kerberos.New(cfg)
@@ -115,7 +115,7 @@ func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 	}
 	require.NoError(t, dialled(t, server.Addr, good, time.Minute))
 
-	// A failure that may pass is tried again for as long as there is time.
+	// After a failure that may pass, the login is tried again until its time is up.
 	k.Stop()
 	err = dialled(t, server.Addr, good, 3*time.Second)
 	require.ErrorIs(t, err, recipes.ErrUnreachable)
@@ -129,7 +129,7 @@ func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 	require.ErrorContains(t, err, "the KDC has not answered in the time allowed for one attempt")
 	require.Less(t, time.Since(began), 10*time.Second, "gokrb5 would wait for longer, and obeys no context")
 
-	// The server's key is replaced, and its keytab is not.
+	// The server's key is replaced, but its keytab is not.
 	k.Resume()
 	k.Rekey("zookeeper/localhost")
 	require.ErrorContains(t, dialled(t, server.Addr, good, time.Minute), "have an older one (kvno)")

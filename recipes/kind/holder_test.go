@@ -29,13 +29,13 @@ func TestAHolderIsEncodedAsEncodingJSONDoes(t *testing.T) {
 	}
 }
 
-// anyText is mostly of characters that JSON writes in ways of their own.
+// anyText has many characters that JSON writes in special ways.
 func anyText(r *rand.Rand) string {
 	text := make([]byte, 0, 40)
 	for range r.IntN(10) {
 		switch r.IntN(8) {
 		case 0:
-			text = append(text, byte(r.IntN(256))) // and so perhaps no UTF-8
+			text = append(text, byte(r.IntN(256))) // so perhaps not UTF-8
 		case 1:
 			text = append(text, []string{"\u2028", "\u2029", "é", "🔒", "\ufffd"}[r.IntN(5)]...)
 		case 2:

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// json.Marshal once wrote the data of nodes, and an index has hashes of them.
+// json.Marshal once wrote the data of nodes, and an index has hashes of that data.
 func TestEncodeWritesWhatMarshalWrites(t *testing.T) {
 	raws := func(r *rand.Rand) map[string]json.RawMessage {
 		all := map[string]json.RawMessage{}
@@ -52,7 +52,7 @@ func TestEncodeWritesWhatMarshalWrites(t *testing.T) {
 	}
 }
 
-// Found is Decode, or nil.
+// Found returns what Decode returns, or nil.
 func TestFoundIsWhatDecodeFinds(t *testing.T) {
 	changed := 0
 	for seed := range uint64(5000) {

@@ -12,7 +12,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// keyVector is a line of testdata/interop/keys.tsv, which the helpers of other languages are tested with, too.
+// keyVector is a line of testdata/interop/keys.tsv, which also tests the helpers of other languages.
 type keyVector struct{ key, name, of16, of256 string }
 
 func keyVectors(t testing.TB) (all []keyVector) {

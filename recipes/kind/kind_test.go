@@ -130,11 +130,11 @@ func TestParseContender(t *testing.T) {
 	}
 }
 
-// The counter wraps (recipes.md, case 58), and clients that compare strings or plain integers let a newcomer overtake the holder. A client
-// that may create a child can also give it a number half the way round: that put the waiter before the holder for some orders of a list.
+// The counter wraps (recipes.md, case 58). Clients that compare strings or plain integers then let a newcomer overtake the holder. A client
+// that may create a child can also give it a number half the way round. For some orders of a list, that put the waiter before the holder.
 func TestOrderSurvivesSequenceWrap(t *testing.T) {
 	for _, c := range []struct {
-		queue []string // in order, up to where the order does not matter
+		queue []string // in order; the places of other do not matter
 		other []string
 	}{
 		{[]string{"lock-2147483646", "lock-2147483647", "lock--2147483648", "lock--2147483647"}, nil},
@@ -213,7 +213,7 @@ func TestPayloadRoundTrip(t *testing.T) {
 	}
 }
 
-// Those in "owner" were dropped.
+// Such fields in "owner" were dropped.
 func TestPayloadKeepsFieldsOfNewerVersions(t *testing.T) {
 	p, err := kind.Decode([]byte(`{"locktree":1,"type":"mutex","spec":{"max_waiters":3,"colour":"red"},"future":{"a":1},` +
 		`"owner":{"team":"b","stack":"s","addr":"mutex.a","Stack":"t","at":{"x":1}}}`))
@@ -246,7 +246,7 @@ func TestDecodeRefusesWhatIsNotAPayload(t *testing.T) {
 	_, err := kind.Decode([]byte(`{"locktree":2,"type":"mutex","spec":[]}`))
 	require.ErrorAs(t, err, &ve)
 	require.Equal(t, 2, ve.Got)
-	// A plan offers to overwrite what is damaged; what a newer program wrote is not.
+	// A plan offers to overwrite a damaged payload. A newer program's payload is not damaged.
 	for data, unknown := range map[string]string{
 		`{"locktree":1,"type":"barrier"}`:                `type "barrier"`,
 		`{"locktree":1,"type":"mutex","state":"frozen"}`: `state "frozen"`,
@@ -280,8 +280,8 @@ func TestNamesAndPaths(t *testing.T) {
 	for _, bad := range []string{"", ".", "..", "a/b", "a\x00", "a\x1f", "a\x7f", "\uf8ff", "\uffff", "\xff", strings.Repeat("x", 256)} {
 		require.Error(t, kind.ValidateName(bad), "%q", bad)
 	}
-	// ZooKeeper is written in Java and sees two surrogates in a character beyond U+FFFF: a configuration with such a name was valid, and
-	// its apply refused.
+	// ZooKeeper, in Java, sees two surrogates in a character beyond U+FFFF. A configuration with such a name was valid, but its apply was
+	// refused.
 	for _, bad := range []string{"🔒", "a\U00010000", "\U0010ffff"} {
 		require.ErrorContains(t, kind.ValidateName(bad), "which ZooKeeper refuses", "%q", bad)
 		require.Error(t, kind.ValidatePath("/locks/"+bad), "%q", bad)
@@ -326,8 +326,8 @@ func FuzzParseContender(f *testing.F) {
 	})
 }
 
-// While a password is replaced a user has two, and a list that masks them has two entries of one text. Compared with the declaration they
-// were one too few, so a user without ADMIN saw a change in every plan.
+// While a password is replaced, a user has two. A list that masks them has two equal entries. They counted as one too few for the
+// declaration, so a user without ADMIN saw a change in every plan.
 func TestTwoPasswordsOfOneUserAreNoChangeWhereTheyAreMasked(t *testing.T) {
 	acl := func(entries ...string) (list kind.List) {
 		for _, e := range entries {

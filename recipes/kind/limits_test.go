@@ -10,7 +10,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// A node without limits is written as versions that knew none wrote it: an upgrade changes no node.
+// A node without limits is written as versions before limits wrote it: an upgrade changes no node.
 func TestLimitsAreWrittenOnlyWhereTheyAreStated(t *testing.T) {
 	p := &kind.MutexParams{}
 	data, err := (&kind.Payload{Params: p}).Encode()

@@ -11,7 +11,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// 02:30 in Berlin: the clock is put on from 02:00 to 03:00 on the last Sunday of March, and back from 03:00 to 02:00 on that of October.
+// 02:30 in Berlin: clocks go forward from 02:00 to 03:00 on the last Sunday of March, and back from 03:00 to 02:00 on that of October.
 func TestHalfPastTwoOnBothNightsOfTheYear(t *testing.T) {
 	s, err := slots.ParseSchedule("30 2 * * *", "Europe/Berlin")
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ func ours(t *testing.T, self string, missing map[string]string) *Env {
 	return &Env{Plan: bench.Plan{Self: self, Systems: []drivers.System{system}, Tell: t.Logf}, TTL: time.Second, Results: &bench.Results{Servers: nowhere, Missing: missing}}
 }
 
-// A process that ends is in its row. What did not run before is not waited for in every experiment.
+// A row says that its process has ended. No experiment waits for a system that did not run before.
 func TestAnExperimentThatFailsSaysSoInItsRow(t *testing.T) {
 	e := ours(t, "/bin/false", nil)
 	for _, missing := range []string{e.Paused()[0].Missing, e.Killed()[0].Missing, e.Fair(time.Second)[0].Missing} {
@@ -34,7 +34,7 @@ func TestAnExperimentThatFailsSaysSoInItsRow(t *testing.T) {
 	}
 }
 
-// A launcher that waits for what it has launched is ended with that.
+// A launcher and the program that it waits for are ended together.
 func TestAHolderIsEndedWithWhatItStarted(t *testing.T) {
 	h, err := lock.Spawn([]string{"/bin/sh", "-c", "sleep 1000 & echo waiting; wait"}, patience)
 	require.NoError(t, err)

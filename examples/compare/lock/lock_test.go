@@ -15,7 +15,7 @@ import (
 
 // fake is a lock service in this process.
 type fake struct {
-	grant  chan struct{} // fake time passes while somebody waits for a channel, and not for a mutex
+	grant  chan struct{} // fake time passes while a goroutine waits for a channel, but not for a mutex
 	takes  time.Duration // to grant
 	stall  func(n int) time.Duration
 	none   bool // grants without locking
@@ -63,7 +63,7 @@ func TestOverlapsAreCounted(t *testing.T) {
 		require.Zero(t, measure(t, &fake{}, l, time.Second).Overlaps)
 		require.Positive(t, measure(t, &fake{none: true}, l, time.Second).Overlaps)
 	})
-	synctest.Test(t, func(t *testing.T) { // who has a lock of its own meets nobody
+	synctest.Test(t, func(t *testing.T) { // each worker has a lock of its own
 		l := Load{Clients: 2, Workers: 4, Locks: 4, Hold: time.Millisecond}
 		require.Zero(t, measure(t, &fake{none: true}, l, time.Second).Overlaps)
 	})
@@ -122,7 +122,7 @@ func TestAProcessThatHangsOrDiesIsLost(t *testing.T) {
 	}
 }
 
-// Who waits longest may not have been granted the lock when the window ends, and would be in no histogram.
+// The longest waiter may still be waiting when the window ends, and would be in no histogram.
 func TestTheLongestWaitIsThatOfWhoIsStillWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{stall: func(int) time.Duration { return time.Minute }, grant: make(chan struct{}, 1)}

@@ -20,7 +20,7 @@ import (
 	"github.com/locktree/locktree/examples/compare/server"
 )
 
-// example has every peculiarity a row can have.
+// example has every peculiarity that a row can have.
 func example() *Report {
 	sample := func(perSecond int64) bench.Sample {
 		return bench.Sample{Result: lock.Result{Window: time.Second, Cycles: perSecond}, Requests: 3, Events: 0.5}
@@ -84,7 +84,7 @@ func TestThePage(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, Page(&b, example()))
 	fixed := strings.Split(pageText, "\n")
-	var got strings.Builder // the page without the sentences that stand as they are in its template
+	var got strings.Builder // the page without the lines that come unchanged from its template
 	for line := range strings.Lines(b.String()) {
 		if strings.ContainsAny(line[:1], "#|\n") || !slices.Contains(fixed, strings.TrimSuffix(line, "\n")) {
 			got.WriteString(line)
@@ -99,7 +99,7 @@ func TestThePage(t *testing.T) {
 	require.Equal(t, string(want), got.String(), "GOLDEN=1 go test ./report rewrites it")
 }
 
-// What is written for machines has every sample.
+// The JSON form has every sample.
 func TestWhatIsWrittenForMachinesHasAll(t *testing.T) {
 	want, r := example(), &Report{}
 	text, err := json.Marshal(want)
@@ -108,7 +108,7 @@ func TestWhatIsWrittenForMachinesHasAll(t *testing.T) {
 	require.Equal(t, want, r)
 }
 
-// A ratio is of two samples of one round: what a neighbour did to the machine in that round was done to both.
+// A ratio compares two samples of one round: a neighbour on the machine disturbed both in that round.
 func TestARatioIsTakenWithinARound(t *testing.T) {
 	r := example()
 	rows := r.Rows(r.Plan.Workloads[0])

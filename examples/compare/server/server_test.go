@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// echo is a server that says what it hears.
+// echo starts a server that returns what it receives.
 func echo(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestAServerThatDoesNotStartSaysWhyAndLeavesNothing(t *testing.T) {
 	require.EqualError(t, err, `no server is called "nosuch"`)
 }
 
-// Whoever has the port would answer in the place of the server that could not have it.
+// Otherwise the program that has the port would answer in place of the server.
 func TestAServerWhosePortIsTakenDoesNotServe(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

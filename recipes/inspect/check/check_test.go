@@ -31,13 +31,13 @@ func TestCheckOfSyncLimitClockAndVersion(t *testing.T) {
 	}
 	require.Contains(t, checkVersion("Zookeeper version: 3.8.6, built on", false).Next, "no release of 3.8 has the cure")
 	require.NotContains(t, checkVersion("Zookeeper version: 3.9.1, built on", false).Next, "no release")
-	// It was unsure, with "a standalone server is not affected" as what to do.
+	// It was unsure, and its advice was "a standalone server is not affected".
 	alone := checkVersion("Zookeeper version: 3.8.0-11+deb, built on", true)
 	require.Equal(t, Holds, alone.Verdict)
 	require.Equal(t, "it is 3.8.0, standalone", alone.What)
 }
 
-// doctor judged the session timeout, and did not say what it means.
+// doctor judged the session timeout, but did not say what it means.
 func TestCheckSaysWhatALeaseMeans(t *testing.T) {
 	of := sessionsOf("tickTime=2000\nminSessionTimeout=4000\nmaxSessionTimeout=40000\n", "zk_avg_election_time\t120.0\nzk_max_election_time\t310\nzk_cnt_election_time\t3\n")
 	k := checkLease(15*time.Second, of)
@@ -82,7 +82,7 @@ func TestCertificatesAreAFindingTwoWeeksBeforeTheyExpire(t *testing.T) {
 	require.Equal(t, Unsure, Certificates(nil, now).Verdict)
 }
 
-// Ids of the layout of a coming release were read as those of this one: half of an epoch that lasts for decades seemed to be used.
+// IDs in the layout of a coming release were read in the present layout: half of an epoch that lasts for decades seemed used.
 func TestTransactionIDsOfTheWideLayoutAreNotForecastAsNarrowOnes(t *testing.T) {
 	at := func(version string, zxid int64) *scan.Snapshot {
 		return &scan.Snapshot{At: time.Now(), Zxid: zxid, Servers: []words.Server{{Version: version}}}

@@ -30,7 +30,7 @@ func TestConditionsOfAnEnsemble(t *testing.T) {
 				1: {ID: 1, Address: "10.0.0.7:1", Timeout: 30 * time.Second, Nodes: 2, Bytes: 100}, 2: {ID: 2, Address: "10.0.0.7:2", Timeout: 10 * time.Second},
 				3: {ID: 3, Address: "0:0:0:0:0:0:0:1:7"}, 4: {ID: 4, Timeout: time.Second},
 			},
-			// The oldest contender is of the epoch before, whose ids say nothing of this one's rate.
+			// The oldest contender is of the previous epoch, which does not tell this one's rate.
 			Locks: []*inspect.Report{lock(holder(1, 0x4_00000001, 90*time.Hour)), lock(holder(1, 0x5_7fffffff-3600*100+1, time.Hour)), lock(holder(2, 0x5_7fffffff, time.Second)), lock(foreign)},
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// Undeclared locks leave a node each, and no command showed these.
+// Each undeclared lock leaves a node, and no command showed these nodes.
 func TestWhatUndeclaredLocksLeaveIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)

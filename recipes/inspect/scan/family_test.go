@@ -22,7 +22,7 @@ func only(t testing.TB, snap *scan.Snapshot) *inspect.Report {
 	return snap.Locks[0]
 }
 
-// Each of the ten thousand keys of a family was an undeclared lock of its own.
+// Each of a family's ten thousand keys was shown as an undeclared lock.
 func TestAFamilyIsOneRow(t *testing.T) {
 	for _, p := range []kind.KeyedParams{{Of: "mutex"}, {Of: "mutex", Fanout: "16"}, {Of: "semaphore", Permits: 2}, {Of: "semaphore", Permits: 2, Fanout: "256"}, {Of: "rwlock"}} {
 		t.Run(p.Of+p.Fanout, func(t *testing.T) {

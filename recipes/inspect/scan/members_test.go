@@ -24,14 +24,14 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// ensemble is an in-memory server behind several addresses. Each of them answers the words as a member of an ensemble does.
+// ensemble is an in-memory server behind several addresses. Each address answers the words as a member of an ensemble does.
 type ensemble struct {
 	srv     *zktest.Server
 	members map[string]*memberAt // by address
 
 	mu     sync.Mutex
 	dialed map[string]int
-	heard  map[string]map[string]bool // what was said there first: a word, or "session"
+	heard  map[string]map[string]bool // what connections sent first: a word, or "session"
 }
 
 // memberAt is one address.
@@ -118,7 +118,7 @@ func (e *ensemble) serve(addr string, at *memberAt, c, up net.Conn) {
 	_, _ = c.Write(b.Bytes())
 }
 
-// dump is a member's: only the leader knows when sessions expire, and each lists its own connections.
+// dump is a member's answer: only the leader knows when sessions expire, and each lists its own connections.
 func (at *memberAt) dump(all string) string {
 	var b strings.Builder
 	for line := range strings.Lines(all) {
@@ -137,7 +137,7 @@ func (at *memberAt) dump(all string) string {
 	return b.String()
 }
 
-// holder holds the lock by way of one member, which lists it.
+// holder takes the lock through one member, which lists its session.
 func (e *ensemble) holder(t *testing.T, at string) *session.Session {
 	s, err := connected(t, false, e.dial, at).Session(t.Context())
 	require.NoError(t, err)
@@ -157,18 +157,17 @@ const (
 	oneHost     = "server.1=zk1:2888:3888:participant\nserver.2=zk1:2889:3889:participant\nserver.3=zk1:2890:3890:participant\nversion=0"
 )
 
-// A holder at a server that is not asked was shown as "not connected; its place is free in about 10s": all servers that were named counted
-// as all servers. The answers depend on the servers that are named, on the others that these name, on the words that each allows, and on
-// the network.
+// A holder at a server that is not asked was shown as "not connected; its place is free in about 10s": the named servers counted as all
+// servers. The answers depend on the named servers, on the others that these name, on the words that each allows, and on the network.
 func TestNobodyIsAwayBeforeEveryServerWasAsked(t *testing.T) {
 	all := []string{"zk1:2181", "zk2:2181", "zk3:2181"}
 	for name, c := range map[string]struct {
 		config  string
 		listed  []string
 		change  func(*ensemble)
-		unasked string // the servers that did not tell, in order
+		unasked string // servers without a full answer, in order
 		why     string
-		blind   bool // the holder's server did not tell
+		blind   bool // the holder's address is not known
 	}{
 		"one named":                             {withClients, all[:1], nil, "", "", false},
 		"one named, the leader":                 {withClients, all[1:2], nil, "", "", false},
@@ -223,7 +222,7 @@ func TestNobodyIsAwayBeforeEveryServerWasAsked(t *testing.T) {
 	}
 }
 
-// A server chooses what it answers: neither the number of servers that it names nor what is in their names reaches further.
+// A server may name any number of servers, with any text. The scanner asks a bounded number, and passes no control character on.
 func TestAServerThatNamesManyServersIsNotFollowedToAllOfThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var config strings.Builder

@@ -46,7 +46,7 @@ func TestAnEnsembleOfThree(t *testing.T) {
 	s := scan.New(looker, scan.Options{Prefix: "/jobs"})
 	snap := lookOnce(t, s)
 	until := func(what string, there func() bool) {
-		for deadline := time.Now().Add(5 * time.Minute); !there(); time.Sleep(100 * time.Millisecond) { // servers show it to no client
+		for deadline := time.Now().Add(5 * time.Minute); !there(); time.Sleep(100 * time.Millisecond) { // servers notify no client of it
 			require.True(t, time.Now().Before(deadline), what)
 			snap = lookOnce(t, s)
 		}
@@ -69,12 +69,13 @@ func TestAnEnsembleOfThree(t *testing.T) {
 		x := snap.Sessions[c.Session]
 		require.NotEmpty(t, x.Address)
 		require.Equal(t, 10*time.Second, x.Timeout)
-		// By this machine's clock, not by a leader's in another zone: its timeout, a tick, and a third of our own timeout.
+		// Expires is by this machine's clock, not by that of a leader in another zone: off by its timeout, a tick, and a third of our
+		// timeout.
 		require.Less(t, x.Expires.Sub(snap.At).Abs(), time.Minute)
 		require.False(t, x.Away)
 	}
 
-	// The client goes through one of them: the configuration of this ensemble does not say the addresses of the others for clients.
+	// The client knows one server: this ensemble's configuration does not have the others' addresses for clients.
 	one, err := scan.Look(t.Context(), dial(true, 30*time.Second, all[0]), scan.Options{Prefix: "/jobs"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"a server on 127.0.0.1", "a server on 127.0.0.1"}, []string{one.Unasked[0].Server, one.Unasked[1].Server})
@@ -83,7 +84,7 @@ func TestAnEnsembleOfThree(t *testing.T) {
 	}
 	require.Empty(t, snap.Unasked)
 
-	// A follower goes, and the others lose sight of its client.
+	// A follower is killed, and the others lose sight of its client.
 	for _, at := range snap.Servers {
 		for _, srv := range servers {
 			if at.Name == srv.Addr && at.Mode == "follower" && !at.Here && modes["follower"] == 2 {

@@ -25,10 +25,10 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// onlySrvr is what Apache ZooKeeper allows unless it is told otherwise.
+// onlySrvr allows the word that Apache ZooKeeper allows by default.
 func onlySrvr() zktest.Option { return zktest.WithWords("srvr") }
 
-// wire counts what goes over connections.
+// wire counts the bytes on connections.
 type wire struct {
 	net.Conn
 	n *atomic.Int64
@@ -46,7 +46,7 @@ func (w wire) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// connected is a client that dials in a way of its own.
+// connected returns a client with its own dialer.
 func connected(t testing.TB, readOnly bool, dial func(context.Context, string, string) (net.Conn, error), servers ...string) *session.Client {
 	t.Helper()
 	c, err := session.Dial(t.Context(), session.Config{Servers: servers, ReadOnly: readOnly, SessionTimeout: 30 * time.Second, Dialer: dial})
@@ -55,7 +55,7 @@ func connected(t testing.TB, readOnly bool, dial func(context.Context, string, s
 	return c
 }
 
-// looker is a scanner, and how many bytes it has moved.
+// looker returns a scanner, and how many bytes it has moved.
 func looker(t testing.TB, srv *zktest.Server, opts scan.Options) (*scan.Scanner, *atomic.Int64) {
 	t.Helper()
 	var moved atomic.Int64
@@ -65,7 +65,7 @@ func looker(t testing.TB, srv *zktest.Server, opts scan.Options) (*scan.Scanner,
 	}, "zk:2181"), opts), &moved
 }
 
-// ledger is a server in fake time on which a mutex is declared.
+// ledger runs f in fake time, on a server with a declared mutex.
 func ledger(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := zktest.Start(t)
@@ -89,7 +89,7 @@ func lookOnce(t testing.TB, s *scan.Scanner) *scan.Snapshot {
 	return snap
 }
 
-// lines are what a snapshot says, without what differs from run to run.
+// lines are a snapshot's text, without what differs from run to run.
 func lines(snap *scan.Snapshot) (out []string) {
 	for _, in := range snap.Locks {
 		text := fmt.Sprintf("%s %s", in.Path, in.Kind)
@@ -115,7 +115,7 @@ func lines(snap *scan.Snapshot) (out []string) {
 	return out
 }
 
-// everyWords runs a test on a server that allows the words, and on one that does not: what is seen is the same.
+// everyWords runs a test on a server that allows the words, and on one that does not. Both show the same.
 func everyWords(t *testing.T, f func(t *testing.T, dump bool, srv *zktest.Server)) {
 	t.Run("allowed", func(t *testing.T) { f(t, true, zktest.Start(t)) })
 	t.Run("forbidden", func(t *testing.T) { f(t, false, zktest.Start(t, onlySrvr())) })
@@ -170,7 +170,7 @@ func TestASnapshotShowsDeclaredLocksAndAnybodysBelowAPrefix(t *testing.T) {
 	})
 }
 
-// A client that may create a node may give it a path of nearly a megabyte, which would stand in every report and on every page.
+// A client can create a node with a path of nearly a megabyte, which would appear in every report and on every page.
 func TestNodesWithVeryLongPathsAreNotLookedAt(t *testing.T) {
 	everyWords(t, func(t *testing.T, _ bool, srv *zktest.Server) {
 		long, longest := "/java/"+strings.Repeat("x", 4000), "/java/"+strings.Repeat("x", 100_000)
@@ -191,7 +191,7 @@ func TestNodesWithVeryLongPathsAreNotLookedAt(t *testing.T) {
 	})
 }
 
-// Status said "There are no locks" of a kazoo semaphore with two holders, which import recognised.
+// status said "There are no locks" for a kazoo semaphore with two holders, although import recognised it.
 func TestASemaphoreOfKazoosIsSeenWithItsHoldersAndWaiters(t *testing.T) {
 	everyWords(t, func(t *testing.T, dump bool, srv *zktest.Server) {
 		require.NoError(t, srv.Create("/py/jobs", []byte("2")))
@@ -242,7 +242,7 @@ func TestAScannerTakesNoConnectionThatCouldWrite(t *testing.T) {
 	require.Zero(t, srv.Counts().Total)
 }
 
-// A refresh asks three words if they are allowed, and the stats of the locks in use if not. The rest of its bound on reads goes to the
+// A refresh asks three words if they are allowed, and otherwise the stats of the locks in use. The rest of its bound on reads goes to the
 // nodes whose turn it is.
 func TestWhatARefreshAsksFor(t *testing.T) {
 	everyWords(t, func(t *testing.T, dump bool, srv *zktest.Server) {
@@ -252,7 +252,7 @@ func TestWhatARefreshAsksFor(t *testing.T) {
 			harness.Declare(t, srv, paths[i], kind.Mutex.New())
 		}
 		b := program(t, srv, "b")
-		// Contenders without a lock behind them: it would ask for its node when it has been held for a moment, and be counted.
+		// These contenders have no lock in a program: soon after its grant, such a lock asks for its node, which would be counted.
 		holder, err := program(t, srv, "a").Session(t.Context())
 		require.NoError(t, err)
 		for _, path := range paths[:10] {
@@ -282,7 +282,7 @@ func TestWhatARefreshAsksFor(t *testing.T) {
 		// A change is read: the directory, and the new contenders in it.
 		_, err = b.Mutex(paths[150]).Lock(t.Context())
 		require.NoError(t, err)
-		for range 10 { // forbidden, the idle ones take turns
+		for range 10 { // if the words are forbidden, idle locks take turns
 			if snap = lookOnce(t, s); snap.Locks[150].Busy() {
 				break
 			}
@@ -322,7 +322,7 @@ func TestASnapshotSaysWhereHoldersConnectFromAndWhenTheirSessionsEnd(t *testing.
 	})
 }
 
-// The page said "Context deadline exceeded", or named the request that failed, of an ensemble that refused its certificate.
+// The page said "Context deadline exceeded", or named the failed request, when an ensemble refused its certificate.
 func TestALookThatFailsSaysWhyThereIsNoConnection(t *testing.T) {
 	ledger(t, func(t *testing.T, srv *zktest.Server) {
 		cable := &harness.Cutter{Next: srv.DialContext}
@@ -344,7 +344,7 @@ func TestALookThatFailsSaysWhyThereIsNoConnection(t *testing.T) {
 	})
 }
 
-// A look at 5,000 locks over a slow line took longer than a page waited, and was called an outage for ever. It lasts as long as the
+// A look at 5,000 locks over a slow line took longer than a page waited, and was called an outage for ever. A look lasts as long as the
 // servers answer, says how far it is, and ends when they are silent.
 func TestALookIsBoundedByTheServersSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -387,7 +387,7 @@ func TestALookIsBoundedByTheServersSilence(t *testing.T) {
 	})
 }
 
-// A lock that was deleted and made again counts from nought again: the same name is another contender.
+// A lock that was deleted and created again counts from zero: the same name is another contender.
 func TestAContenderOfTheSameNameIsAnotherOne(t *testing.T) {
 	everyWords(t, func(t *testing.T, _ bool, srv *zktest.Server) {
 		require.NoError(t, srv.Create("/jobs", nil))

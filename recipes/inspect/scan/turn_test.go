@@ -54,8 +54,8 @@ func TestEveryLockIsReadInTurnWhenReadsAreBounded(t *testing.T) {
 	}
 }
 
-// Neither dump nor the stat of a directory tells that a contender's data have changed: what is in use has its turn, too. Without dump it
-// had none, so a request to release stayed unseen.
+// Neither dump nor the stat of a directory tells that a contender's data have changed: locks in use take turns, too. Without dump they did
+// not, so a request to release stayed unseen.
 func TestANoteInAContendersNodeIsSeen(t *testing.T) {
 	everyWords(t, func(t *testing.T, _ bool, srv *zktest.Server) {
 		harness.Declare(t, srv, "/locks/ledger", kind.Mutex.New())
@@ -76,7 +76,7 @@ func TestAnIdlePageReadsWhatMayHaveChanged(t *testing.T) {
 	for _, allowed := range [][]string{{"srvr", "cons", "dump"}, {"srvr"}} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := zktest.Start(t, zktest.WithWords(allowed...))
-			const locks, held, keys, looks, look = 3000, 300, 100, 30, 64 + 192 + 190 + 10 // what finds changes, of locks and of keys
+			const locks, held, keys, looks, look = 3000, 300, 100, 30, 64 + 192 + 190 + 10 // look: reads that find changes, of locks and of keys
 			var paths, queue []string
 			for i := range locks {
 				paths = append(paths, fmt.Sprintf("/locks/l%04d", i))

@@ -67,7 +67,7 @@ func TestABoundedWalkFindsTheSameEachTime(t *testing.T) {
 	})
 }
 
-// A level costs the network's latency once and not once a node.
+// A level costs the network's latency once, not once per node.
 func TestAWalkReadsManyNodesAtATime(t *testing.T) {
 	inTree(t, func(t *testing.T, srv *zktest.Server, c *session.Client) {
 		srv.ResetCounts()
@@ -94,11 +94,11 @@ func TestASurveySkipsNodesThatItMayNotRead(t *testing.T) {
 	})
 }
 
-// A survey says what a person should know of each node, and asks the kinds for all of it.
+// A survey says what a person should know of each node. All of it comes from the kinds.
 func TestASurveyDescribesEachNode(t *testing.T) {
 	inTree(t, func(t *testing.T, srv *zktest.Server, c *session.Client) {
 		const uuid = "0123456789abcdef0123456789abcdef"
-		for _, node := range [][2]string{ // in order: a node above would be made empty
+		for _, node := range [][2]string{ // in order: a parent would be created empty
 			{"/py/idle", "5"}, {"/py/idle-__lock__", ""}, {"/py/held", "3"}, {"/py/held/" + uuid, "worker"},
 			{"/py/mutex/" + uuid + "__lock__0000000000", ""}, {"/py/empty", ""},
 		} {
