@@ -30,7 +30,7 @@ func inLab(t *testing.T, f func(t *testing.T, l *lab)) {
 	harness.InLab(t, func(t *testing.T, l *harness.Lab) { f(t, &lab{l}) })
 }
 
-// job declares a job at /job: in the laboratory it is midnight on 1 January 2000, UTC.
+// job declares a job at /job. The lab's time is midnight on 1 January 2000, UTC.
 func (l *lab) job(p *kind.OnceParams) *kind.OnceParams {
 	full := kind.Once.New().(*kind.OnceParams)
 	if p.Schedule != "" {
@@ -51,7 +51,7 @@ func (l *lab) job(p *kind.OnceParams) *kind.OnceParams {
 	return full
 }
 
-// declaredJob is what an apply reads of the job; nil if there is none.
+// declaredJob returns what an apply reads of the job, or nil if there is none.
 func (l *lab) declaredJob() *kind.Payload {
 	n, ok := l.Srv.Get("/job")
 	if !ok {
@@ -63,7 +63,7 @@ func (l *lab) declaredJob() *kind.Payload {
 	return live
 }
 
-// remake deletes the job, and creates it again after a while, as an apply that replaces it. It is refused while the lock is in use.
+// remake deletes the job, and creates it again after a while, as an apply that replaces it does. It returns false while the lock is in use.
 func (l *lab) remake(gone time.Duration) bool {
 	l.T.Helper()
 	if len(l.Children("/job")) != 1 {
@@ -81,7 +81,7 @@ func (l *lab) remake(gone time.Duration) bool {
 	return true
 }
 
-// record is what is recorded.
+// record returns the state record.
 func (l *lab) record() *slots.Record {
 	l.T.Helper()
 	n, ok := l.Srv.Get("/job/once-record")
@@ -102,7 +102,7 @@ func ran(n *int, err error) func(context.Context, *recipes.Lease) error {
 	return func(context.Context, *recipes.Lease) error { *n++; return err }
 }
 
-// each is ran for Run.
+// each is like ran, for Run.
 func each(n *int) func(context.Context, time.Time, *recipes.Lease) error {
 	return func(context.Context, time.Time, *recipes.Lease) error { *n++; return nil }
 }
@@ -124,7 +124,7 @@ func TestASlotIsStartedOnce(t *testing.T) {
 		bad := errors.New("no ink")
 		require.ErrorIs(t, b.Do(t.Context(), "two", ran(&n, bad)), bad)
 		require.ErrorIs(t, a.Do(t.Context(), "two", ran(&n, nil)), once.ErrSlotTaken, "at most one start")
-		// What is read before the wait may be missing: who holds the lock reads the record in any case.
+		// The read before the wait may fail: the lock's holder reads the record in any case.
 		l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == "/job/once-record" }), zktest.Fail(zktest.CodeNoAuth))
 		require.ErrorIs(t, b.Do(t.Context(), "one", ran(&n, nil)), once.ErrSlotTaken)
 		require.Equal(t, 2, n)
@@ -160,7 +160,7 @@ func TestARunThatFailsIsTriedAgainIfItsEndCounts(t *testing.T) {
 	})
 }
 
-// Whoever waits while another one runs is told as soon as the record decides: with success = "start" when that one has begun.
+// A waiter leaves as soon as the record decides: with success = "start", when the other client has begun.
 func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
 	for _, c := range []struct {
 		success string
@@ -219,7 +219,7 @@ func TestSlotsThatCannotBeStarted(t *testing.T) {
 	})
 }
 
-// Nobody starts more than 30 s early by the ensemble's clock, or later than catch_up.
+// No client starts more than 30 s early by the ensemble's clock, or later than catch_up.
 func TestClocksSayWhenToTry(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *", CatchUp: "5m"})
@@ -244,7 +244,7 @@ func TestClocksSayWhenToTry(t *testing.T) {
 	})
 }
 
-// Who waits for the lock has a contender that says when it queued. That may be hours ago, so it does not say that the slot is in time.
+// A waiter's contender says when it queued. That may be hours ago, so it does not show that the slot is in time.
 func TestASlotIsNotStartedLateByTheLengthOfTheWait(t *testing.T) {
 	for _, success := range []string{kind.SuccessStart, kind.SuccessEnd} {
 		inLab(t, func(t *testing.T, l *lab) {
@@ -262,8 +262,8 @@ func TestASlotIsNotStartedLateByTheLengthOfTheWait(t *testing.T) {
 	}
 }
 
-// A machine whose clock was a day ahead when it began, or was put back by a day, waited a day for the slot that was next by that clock. One
-// that is ahead all the time starts each slot, too.
+// A machine's clock was a day ahead when the machine began, or was put back by a day. The machine then waited a day for the next slot by
+// that clock. A machine that is ahead all the time starts each slot, too.
 func TestAClockThatIsSetCostsNoSlot(t *testing.T) {
 	for _, schedule := range []string{"0 * * * *", "30 * * * *"} {
 		for _, ahead := range []time.Duration{24 * time.Hour, -24 * time.Hour, 25 * time.Hour} {
@@ -318,8 +318,8 @@ func TestASlotThatIsNoneByTheTimeOfTheGrantIsNotStarted(t *testing.T) {
 	})
 }
 
-// Run, and Do, ended with ErrNotProvisioned where a job was replaced between two of their requests. Before each request in turn, the job
-// goes for a moment in which nothing but that request is executed.
+// Run and Do ended with ErrNotProvisioned when a job was replaced between two of their requests. Before each request in turn, the job goes
+// for a moment in which only that request is executed.
 func TestAJobThatIsReplacedBetweenTwoRequestsGoesOn(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -342,7 +342,7 @@ func TestAJobThatIsReplacedBetweenTwoRequestsGoesOn(t *testing.T) {
 				time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour - 50*time.Second)))
 				ctx := l.Within(2 * time.Minute)
 				request := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
-					if r.Op == "ping" || slices.Contains(r.Paths, "/job") && r.Op != "create" { // it is not declared then
+					if r.Op == "ping" || slices.Contains(r.Paths, "/job") && r.Op != "create" { // the job is not declared then
 						return false
 					}
 					seen++
@@ -351,7 +351,7 @@ func TestAJobThatIsReplacedBetweenTwoRequestsGoesOn(t *testing.T) {
 				done := harness.Async(func() (int, error) { return 0, c.work(ctx, o, &n) })
 				select {
 				case <-request.Hit():
-					if l.remake(2*oneWay - 1) { // it is executed before that, and what follows its answer is behind it
+					if l.remake(2*oneWay - 1) { // the request comes before the job is back, the next one after
 						remade++
 					}
 				case <-ctx.Done():
@@ -370,7 +370,7 @@ func TestAJobThatIsReplacedBetweenTwoRequestsGoesOn(t *testing.T) {
 	}
 }
 
-// A job at another path is another one: its programs at the path that it had are told.
+// A job at another path is another job: its programs at the old path get an error.
 func TestAJobThatHasAnotherPathIsNotProvisioned(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
@@ -385,7 +385,7 @@ func TestAJobThatHasAnotherPathIsNotProvisioned(t *testing.T) {
 	})
 }
 
-// Somebody breaks the lock before the start is written, and the lease does not know yet: that was called a record that does not exist.
+// The lock is broken before the start is written, and the lease does not know yet. The error called that a record that does not exist.
 func TestALockThatIsBrokenBeforeTheStartIsLost(t *testing.T) {
 	for _, op := range []string{"exists", "getData"} {
 		inLab(t, func(t *testing.T, l *lab) {
@@ -408,12 +408,12 @@ func TestALockThatIsBrokenBeforeTheStartIsLost(t *testing.T) {
 	}
 }
 
-// A session may end between the end of a run and the record of it, before the lease is told: nobody else would run the slot again.
+// A session may end between the end of a run and its record, before the lease is told. No other client would run the slot again.
 func TestARunWhoseResultWasNotRecordedIsTriedAgain(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *", Success: kind.SuccessEnd})
 		c := l.Client("a")
-		for _, path := range l.Mutexes(300) { // which are told first
+		for _, path := range l.Mutexes(300) { // their leases are told first
 			l.Lock(c.Mutex(path).Lock)
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -477,7 +477,7 @@ func TestFiftyClientsDoNotAllQueueForASlot(t *testing.T) {
 	}
 }
 
-// The two that a client finds in the queue may be there for something else than its slot, such as another program's lock.
+// The two contenders that a client finds may have queued for another purpose than its slot, such as a program's lock.
 func TestWhoStandsByDoesNotRelyOnTheQueueForLong(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
@@ -500,7 +500,8 @@ func TestWhoStandsByDoesNotRelyOnTheQueueForLong(t *testing.T) {
 	})
 }
 
-// The others have decided between its look at the record and that at the queue: nothing changes any more, and it does not wait for that.
+// The others decide between a client's looks at the record and at the queue. Nothing changes after that, so the client does not wait for
+// it.
 func TestWhoStandsByLooksAgainIfTheRecordHasChangedMeanwhile(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
@@ -547,7 +548,7 @@ func TestAZoneThatThisMachineLacksIsAnErrorAtFirstUse(t *testing.T) {
 	})
 }
 
-// A call said no more than "node does not exist" then.
+// A call then said only "node does not exist".
 func TestARunBeforeTheRecordExists(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		params := l.job(&kind.OnceParams{Schedule: "0 * * * *"})
@@ -589,7 +590,7 @@ func TestPeopleSkip(t *testing.T) {
 	})
 }
 
-// The record changes between the look at it and the write that starts a slot: neither is lost.
+// The record changes between a client's read and its write that starts a slot. Neither change is lost.
 func TestAStartDoesNotOverwriteWhatOthersRecord(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{})
@@ -611,7 +612,7 @@ func TestAStartDoesNotOverwriteWhatOthersRecord(t *testing.T) {
 	})
 }
 
-// With keep = 1 the record of a slot next year was all that was left: nothing was started until then, and nobody was told.
+// With keep = 1, only the record of a slot next year was left. Nothing was started until then, and no error said so.
 func TestASkipThatWouldForgetSlotsThatAreToBeRunIsRefused(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *", Keep: 1})

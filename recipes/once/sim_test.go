@@ -27,10 +27,10 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// Clients with clocks up to ten minutes off, which are set, for a moment by a day, run a job for each minute, while their connections are cut
-// behind any byte, they are stopped, cut off and killed, and their sessions expire. Some runs last longer than catch_up. Meanwhile the job is
-// declared again, with another schedule and back, and replaced. No slot is started twice, has two successes, or is started late, or is
-// from before its schedule; and none is missed but for a run that lasts, because one client lives whose clock is less than catch_up behind.
+// Clients run a job for each minute. Their clocks are up to ten minutes off and are set, for a moment by a day. Their connections are cut
+// after any byte. They are stopped, cut off and killed, and their sessions expire. Some runs last longer than catch_up. Meanwhile the job
+// is declared again, with another schedule and back, and replaced. No slot is started twice, has two successes, is started late, or is from
+// before its schedule. Only a run that lasts makes others miss a slot, because one client lives whose clock is less than catch_up behind.
 
 func TestEverySlotIsStartedOnceWhateverHappens(t *testing.T) {
 	for seed := range uint64(2) {
@@ -41,8 +41,8 @@ func TestEverySlotIsStartedOnceWhateverHappens(t *testing.T) {
 	}
 }
 
-// Clients cost more than slots. Most of the ten thousand have two or three: one runs the job, and the others wait, or are gone.
-// With SIM_SEEDS=170, ten thousand have fifty, which takes six minutes of CPU.
+// Clients cost more than slots. Most of the ten thousand slots have two or three clients: one runs the job, and the others wait, or are
+// gone. With SIM_SEEDS=170, ten thousand slots have fifty clients, which takes six minutes of CPU.
 func TestTenThousandSlotsAreStartedOnceWhateverHappens(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // little is alive at a time
@@ -79,7 +79,7 @@ type onceWorld struct {
 
 	mu             sync.Mutex
 	starts         map[string][]uint64 // the tokens of each slot, in order
-	done           map[string]uint64   // whose success is recorded
+	done           map[string]uint64   // the token of each recorded success
 	faults         int
 	alone, lasting bool // there is one client; some runs last
 	plans          []oncePlan
@@ -104,8 +104,8 @@ func (w *onceWorld) may(slot, now time.Time) bool {
 	return false
 }
 
-// must reports whether a slot must have been started when it is too late for it: its schedule was in force until then, and no run that lasts
-// had the lock at the end of that time.
+// must reports whether a slot must have been started by the time it is too late: its schedule was in force until then, and no run that
+// lasts had the lock at the end.
 func (w *onceWorld) must(slot time.Time) bool {
 	last := slot.Add(onceCatchUp)
 	i := len(w.plans) - 1
@@ -123,7 +123,7 @@ func (w *onceWorld) must(slot time.Time) bool {
 	return true
 }
 
-// provision declares the job, often with the schedule that it has, and replaces it, as applies do.
+// provision declares the job, often with its present schedule, and replaces it, as applies do.
 func (w *onceWorld) provision(ctx context.Context, r *rand.Rand) {
 	s, err := w.Client("apply").Session(ctx)
 	require.NoError(w.T, err)
@@ -149,7 +149,7 @@ func (w *onceWorld) declareEvery(minutes int) {
 	}
 }
 
-// replace is refused while the lock is in use, and if somebody has written the record since it was read.
+// The server refuses replace while the lock is in use, and if the record has changed since replace read it.
 func (w *onceWorld) replace(ctx context.Context, s *direct.Session) {
 	live, record := w.declaredJob(), kind.JoinPath("/job", kind.Once.Record)
 	next := &kind.Payload{Params: live.Params, Owner: live.Owner}
@@ -164,7 +164,7 @@ func (w *onceWorld) replace(ctx context.Context, s *direct.Session) {
 		&zk.CreateRequest{Path: "/job", Data: data, Acl: zk.WorldACL(zk.PermAll)}, &zk.CreateRequest{Path: record, Data: slots.CarryRecord(was, stat.Ctime), Acl: zk.WorldACL(zk.PermAll)})
 }
 
-// simulateOnce is one world. In one that is long, some runs last longer than catch_up.
+// simulateOnce runs one world. In a long one, some runs last longer than catch_up.
 func simulateOnce(t *testing.T, seed uint64, lasts time.Duration, clients int, long bool) {
 	harness.Bubble(t, func(t *testing.T) {
 		w := &onceWorld{lab: &lab{harness.NewLab(t)}, rand: rand.New(rand.NewPCG(seed, 7)),
@@ -189,7 +189,7 @@ func simulateOnce(t *testing.T, seed uint64, lasts time.Duration, clients int, l
 	})
 }
 
-// live is the life of a machine: its clients come and go, except that of the first, which only suffers what ends again.
+// live is the life of a machine. Its clients come and go, but the first machine's client suffers only faults that end.
 func (w *onceWorld) live(ctx context.Context, number int, r *rand.Rand) {
 	for ctx.Err() == nil {
 		cable := &harness.Cutter{Next: w.Srv.DialContext}
@@ -216,7 +216,7 @@ func (w *onceWorld) live(ctx context.Context, number int, r *rand.Rand) {
 			}
 			again = harness.Pause(lives, time.Duration(r.Int64N(int64(seldom)*int64(4*time.Minute)))) != nil || w.suffer(lives, c, cable, skew, r, number > 0)
 		}
-		cable.SetRefuse(true) // nothing that it does from here on is heard
+		cable.SetRefuse(true) // from here on, no server hears from it
 		cable.HangUp()
 		kill()
 		running.Wait()
@@ -225,7 +225,7 @@ func (w *onceWorld) live(ctx context.Context, number int, r *rand.Rand) {
 	}
 }
 
-// suffer is one fault. It reports false for a client that is to die.
+// suffer is one fault. It returns false for a client that must die.
 func (w *onceWorld) suffer(ctx context.Context, c *recipes.Client, cable *harness.Cutter, skew *atomic.Int64, r *rand.Rand, mortal bool) bool {
 	w.mu.Lock()
 	w.faults++
@@ -264,8 +264,8 @@ func (w *onceWorld) suffer(ctx context.Context, c *recipes.Client, cable *harnes
 	return true
 }
 
-// work is what is run. It may outlast its lease. The first run of a slot may fail: Run leaves a slot for which its own function has
-// failed to others, so one that failed on every machine would be missed.
+// work is the job's function. It may outlast its lease. Only the first run of a slot may fail: after its own function fails, Run leaves the
+// slot to others. A slot that failed on every machine would be missed.
 func (w *onceWorld) work(r *rand.Rand) func(context.Context, time.Time, *recipes.Lease) error {
 	return func(ctx context.Context, at time.Time, l *recipes.Lease) error {
 		slot, token := slots.At(at), l.Token()
@@ -285,7 +285,7 @@ func (w *onceWorld) work(r *rand.Rand) func(context.Context, time.Time, *recipes
 		}
 		lasts, fails := time.Duration(r.Int64N(int64(15*time.Second))), r.IntN(10) == 0 && len(before) == 0 && !w.alone
 		if w.lasting && r.IntN(20) == 0 {
-			lasts = onceLong // its client runs nothing else, also if it has lost the lock
+			lasts = onceLong // its client runs nothing more meanwhile, even without the lock
 			w.long = append(w.long, time.Now())
 		}
 		w.mu.Unlock()
@@ -297,7 +297,7 @@ func (w *onceWorld) work(r *rand.Rand) func(context.Context, time.Time, *recipes
 	}
 }
 
-// inspect looks at the record.
+// inspect checks the record.
 func (w *onceWorld) inspect(seed uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -310,7 +310,7 @@ func (w *onceWorld) inspect(seed uint64) {
 			w.done[run.Slot] = run.Token
 		}
 	}
-	// Between the instant of a slot and now there was time for the slowest clock, and for everything that can happen on the way.
+	// Since the slot's instant there was time for the slowest clock, and for everything that can happen on the way.
 	for at := time.Now().Add(-onceCatchUp - 2*time.Minute).Truncate(time.Minute); at.After(w.begun); at = at.Add(-time.Minute) {
 		slot := slots.At(at)
 		if r.Forgotten != "" && slot <= r.Forgotten {
@@ -326,7 +326,7 @@ func (w *onceWorld) inspect(seed uint64) {
 	}
 }
 
-// A cut behind any byte of what a client says and hears while it starts a slot, and records its end, leaves one start and one success.
+// A client starts a slot and records its end. A cut after any byte that it sends or receives leaves one start and one success.
 func TestACutAtAnyByteOfAStartLeavesOneStart(t *testing.T) {
 	cutStarts(t, 29)
 }

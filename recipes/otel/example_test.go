@@ -9,7 +9,7 @@ import (
 )
 
 func Example() {
-	ctx := context.Background() // that of the request that is being served, with its span
+	ctx := context.Background() // the context of the request being served, with its span
 	spans := lockotel.New()
 	c, err := recipes.Dial(ctx, recipes.Config{Servers: []string{"zk1:2181", "zk2:2181"}, Observer: spans.Observe})
 	if err != nil {

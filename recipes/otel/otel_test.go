@@ -20,7 +20,7 @@ import (
 	lockotel "github.com/locktree/locktree/recipes/otel"
 )
 
-// lab is a harness.Lab with a lock of every kind, and what records the spans.
+// lab is a harness.Lab with a lock of every kind, and a recorder of the spans.
 type lab struct {
 	*harness.Lab
 	recorder *tracetest.SpanRecorder
@@ -43,13 +43,13 @@ func (l *lab) client() *recipes.Client {
 	})
 }
 
-// request is what a caller does; its span is the parent of the acquisition's.
+// request begins a caller's span, the parent of the acquisition's.
 func (l *lab) request(name string) context.Context {
 	ctx, _ := l.provider.Tracer("test").Start(l.T.Context(), name)
 	return ctx
 }
 
-// acquired are the spans of the acquisitions that have ended, and forgets them.
+// acquired returns the spans of the acquisitions that have ended, and forgets them.
 func (l *lab) acquired() []sdk.ReadOnlySpan {
 	synctest.Wait() // the Observer has heard of it
 	ended := l.recorder.Ended()
@@ -71,7 +71,7 @@ type way struct {
 	take           func(context.Context, *recipes.Client) (*recipes.Lease, error)
 }
 
-// ways are all that wait for one another, and those that hand out no lease, whose function then waits until it is asked to return.
+// ways are all that wait for one another. Do hands out no lease: its function waits until it is asked to return.
 func ways() map[string]way {
 	all := map[string]way{}
 	for name, w := range harness.Ways() {
@@ -95,7 +95,7 @@ func ways() map[string]way {
 	return all
 }
 
-// whileIn returns the lease that a function is called with, which runs until that is given back.
+// whileIn returns the lease that do's function gets. The function runs until the lease is released.
 func whileIn(ctx context.Context, do func(context.Context, harness.Work) error) (*recipes.Lease, error) {
 	got, failed := make(chan *recipes.Lease, 1), make(chan error, 1)
 	go func() {
@@ -194,7 +194,7 @@ func refusal(ctx context.Context, result string, err error) recipes.Event {
 		Locks: []recipes.EventLock{{Path: "/m", Kind: kind.Mutex}}, Result: result, Cause: err}
 }
 
-// The queue is anybody's to write into: a strange name is no link, and no panic.
+// Any client can write into the queue. A strange name gives no link, and no panic.
 func TestAStrangeHolderIsNoLink(t *testing.T) {
 	for _, id := range []string{"", "worker", "worker ", "00-zz-zz-01", "w 00-00000000000000000000000000000000-0000000000000000-01", "w \xff\x00"} {
 		inLab(t, func(t *testing.T, l *lab) {
@@ -207,7 +207,7 @@ func TestAStrangeHolderIsNoLink(t *testing.T) {
 	}
 }
 
-// Calls that wait and are recorded ask for the contender in their way once, with one request.
+// A recorded call that waits asks once for the contender in its way, with one request.
 func TestALookCostsARequestAndOnlyARecordedCallThatWaitsLooks(t *testing.T) {
 	requests := func(sampled bool) (free, waited int) {
 		inLab(t, func(t *testing.T, l *lab) {
@@ -217,7 +217,7 @@ func TestALookCostsARequestAndOnlyARecordedCallThatWaitsLooks(t *testing.T) {
 			a, b := l.client(), l.client()
 			session := l.SessionID(b)
 			count := func(f func()) int {
-				time.Sleep(time.Second) // what is read behind a grant has been
+				time.Sleep(time.Second) // the reads after a grant are done
 				before := l.Srv.SessionCounts(session).Total
 				f()
 				time.Sleep(time.Second)

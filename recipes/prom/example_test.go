@@ -32,7 +32,7 @@ func Example() {
 	}
 }
 
-// A lock for each customer is one label, whatever the customer is called.
+// The locks of all customers have one label.
 func ExampleWithLabel() {
 	label := func(path string) string {
 		if strings.HasPrefix(path, "/locks/customers/") {

@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// value sums the samples of a metric that have these labels, given as pairs; of a histogram the number of observations.
+// value sums the samples of a metric with these labels, given as pairs. For a histogram, it sums the numbers of observations.
 func (l *lab) value(name string, labels ...string) (sum float64) {
 	l.T.Helper()
 	families, err := l.reg.Gather()
@@ -53,7 +53,7 @@ func (l *lab) call(ctx context.Context, way way, take harness.Take) (*recipes.Le
 	return take(ctx)
 }
 
-// truth compares the gauges with it, as soon as it stands still: every call that has not returned waits then.
+// truth compares the gauges with the leases and calls at rest: every call that has not returned waits then.
 func (l *lab) truth(leases func() map[string]int) {
 	l.T.Helper()
 	l.Settle()
@@ -67,7 +67,7 @@ func (l *lab) truth(leases func() map[string]int) {
 	require.EqualValues(l.T, held["/e"], l.value("leader", "lock", "/e"))
 }
 
-// each says that there is one lease of each of these.
+// each returns one lease for each path.
 func each(paths ...string) func() map[string]int {
 	m := map[string]int{}
 	for _, p := range paths {
@@ -76,7 +76,7 @@ func each(paths ...string) func() map[string]int {
 	return func() map[string]int { return m }
 }
 
-// Every recipe through every end, with the gauges compared at every step.
+// Every recipe meets every end. The gauges are compared at every step.
 func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 	for name, way := range everyWay() {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 				waiting := harness.Async(func() (*recipes.Lease, error) { return l.call(t.Context(), way, way.Take(c)) })
 				for i := 0; l.value("waiting", "lock", way.paths[0]) == 0; i++ {
 					require.Less(t, i, 100)
-					l.Settle() // the session before has expired too: a call that has no place yet takes one in the next
+					l.Settle() // the previous session has expired too: a call without a place takes one in the next
 				}
 				l.Srv.Expire(l.SessionID(c))
 				require.ErrorIs(t, (<-waiting).Err, recipes.ErrSessionLost, "a place goes with its session")
@@ -164,7 +164,7 @@ func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 	}
 }
 
-// refuse lets c be refused because of a change of the declaration, which is taken back.
+// refuse changes the declaration so that c is refused, and then restores it.
 func (l *lab) refuse(c *recipes.Client, way way, change func(*kind.Payload), want error) {
 	l.T.Helper()
 	l.declare(way, change)
@@ -185,8 +185,8 @@ func maxWaiters(p *kind.Payload) {
 	}
 }
 
-// Goroutines of two clients do everything at once, with bounds of every length, under sessions that expire and nodes that are
-// deleted. Whenever everything rests the gauges are compared with the truth.
+// Goroutines of two clients do everything at once, with timeouts of every length, while sessions expire and nodes are deleted. Whenever
+// everything rests, the gauges are compared with the truth.
 func TestGaugesDoNotDriftUnderRandomUse(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -18,13 +18,13 @@ import (
 	"github.com/locktree/locktree/recipes/prom"
 )
 
-// event is one of a call for a mutex.
+// event returns an event of a call for a mutex.
 func event(what recipes.EventType, path string) recipes.Event {
 	return recipes.Event{Type: what, Call: 1, Path: path, Locks: []recipes.EventLock{{Path: path, Kind: kind.Mutex}},
 		Wait: time.Millisecond, Held: time.Second}
 }
 
-// Names, types, units and help as Prometheus wants them, and what a newcomer finds at /metrics.
+// Names, types, units and help are as Prometheus wants them, and a newcomer finds them at /metrics.
 func TestMetricsAsTheyAreScraped(t *testing.T) {
 	o := prom.New()
 	for _, what := range []recipes.EventType{recipes.EventQueued, recipes.EventAcquired, recipes.EventLost} {
@@ -140,11 +140,11 @@ func TestLabelsAreCappedAndTheOverflowIsCounted(t *testing.T) {
 	require.Zero(t, l.value("held", "lock", "/dynamic/0")+l.value("held", "lock", "other"))
 	e := event(recipes.EventRefused, "\xff")
 	e.Result = "error"
-	o.Observe(e) // of a handle that was made wrong: counted, and no panic
+	o.Observe(e) // of a handle with a bad path: counted, and no panic
 	require.EqualValues(t, 1, l.value("acquire_seconds", "lock", "other", "result", "error"))
 }
 
-// A scrape that stops in the middle holds up no event, of locks that were never seen before either, and no lock.
+// A scrape that stops in the middle holds up no lock and no event, not even of locks never seen before.
 func TestASlowScrapeHoldsUpNothing(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		for i := range 100 {
@@ -155,7 +155,7 @@ func TestASlowScrapeHoldsUpNothing(t *testing.T) {
 			defer close(gone)
 			l.metrics.Collect(stuck)
 		}()
-		<-stuck // the first has been read, and no other is for now
+		<-stuck // the first has been read, and no other for now
 		c := l.observed()
 		for name, way := range everyWay() {
 			l.Unlock(l.Lock(way.Take(c), name))
@@ -196,10 +196,10 @@ func TestOneObserverServesManyAtOnce(t *testing.T) {
 	require.EqualValues(t, 1600, l.value("hold_seconds"))
 }
 
-// The cost of one lock that is taken and given back, on the Observer's goroutine.
+// The cost of one lock that is taken and released, on the Observer's goroutine.
 func BenchmarkAcquireAndRelease(b *testing.B) { bench(b, recipes.EventAcquired, recipes.EventReleased) }
 
-// The same of a lock that had to be waited for.
+// The same for a lock that a call had to wait for.
 func BenchmarkQueueAcquireAndRelease(b *testing.B) {
 	bench(b, recipes.EventQueued, recipes.EventAcquired, recipes.EventReleased)
 }

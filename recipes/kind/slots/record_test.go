@@ -58,7 +58,7 @@ func TestTheLargestRecordFitsIntoANode(t *testing.T) {
 	again, err := ParseRecord(r.Encode())
 	require.NoError(t, err)
 	require.Equal(t, r, again)
-	for _, c := range "<>&\x01\"\u2028é" { // some take six bytes in JSON, some do only for HTML
+	for _, c := range "<>&\x01\"\u2028é" { // some take six bytes in JSON, some only in JSON for HTML
 		text := strings.Repeat(string(c), 400)
 		run := (&Record{}).Put(Run{By: text, Result: text}, 1).Slots[0]
 		for _, s := range []struct {
