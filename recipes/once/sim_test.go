@@ -30,7 +30,7 @@ import (
 // Clients run a job for each minute. Their clocks are up to ten minutes off and are set, for a moment by a day. Their connections are cut
 // after any byte. They are stopped, cut off and killed, and their sessions expire. Some runs last longer than catch_up. Meanwhile the job
 // is declared again, with another schedule and back, and replaced. No slot is started twice, has two successes, is started late, or is from
-// before its schedule. Only a run that lasts makes others miss a slot, because one client lives whose clock is less than catch_up behind.
+// before its schedule. None is missed except for a run that lasts, because one client lives whose clock is less than catch_up behind.
 
 func TestEverySlotIsStartedOnceWhateverHappens(t *testing.T) {
 	for seed := range uint64(2) {

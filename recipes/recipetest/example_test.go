@@ -30,7 +30,7 @@ func compact(ctx context.Context, lock recipes.Locker, row func(context.Context)
 	return lock.Do(ctx, func(ctx context.Context, _ *recipes.Lease) error { return row(ctx) })
 }
 
-// A worker whose session ends in the middle of its work: the work has to stop, and another worker can go on.
+// A worker whose session ends in the middle of its work: the work must stop, and another worker can go on.
 func ExampleCluster_Expire() {
 	t := &t{} // in a test: its *testing.T
 	defer t.end()
@@ -78,14 +78,14 @@ func (busy) Do(context.Context, func(context.Context, *recipes.Lease) error) err
 	return recipes.ErrHeld
 }
 
-// A lock of the test's own, for code under test that has to cope with its answers.
+// A lock of the test's own, for code under test that must cope with its answers.
 func Example_ownLock() {
 	err := compact(context.Background(), busy{}, func(context.Context) error { return errors.New("not reached") })
 	fmt.Println(err)
 	// Output: recipes: held by another contender
 }
 
-// A lease for code that is given one.
+// A lease for code that needs one.
 func ExampleLease() {
 	t := &t{} // in a test: its *testing.T
 	defer t.end()

@@ -13,7 +13,7 @@ import (
 	"github.com/locktree/locktree/recipes/recipetest"
 )
 
-// Every recipe is a Locker: held by one client, it is refused to another one, and given back it is not.
+// Every recipe is a Locker: while one client holds it, another is refused, and after the release another gets it.
 func TestEveryRecipeIsALocker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := recipetest.Start(t,

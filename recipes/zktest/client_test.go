@@ -12,7 +12,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// client is a go-zookeeper connection that a bubble can end with: closing it waits for its goroutines.
+// client is a go-zookeeper connection that lets a bubble end: closing it waits for its goroutines.
 type client struct {
 	*zk.Conn
 	t      testing.TB
@@ -24,8 +24,8 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// hosts is a host provider without shuffling or name resolution: the hosts in turn, and a pause after each pass. So a test in
-// fake time is the same every time.
+// hosts is a host provider without shuffling or name resolution. It gives the hosts in turn, and pauses after each pass. So a test in fake
+// time is the same every time.
 type hosts struct {
 	fixed []string // in this order, whatever Init is told
 	i     int
@@ -49,7 +49,7 @@ func dial(t testing.TB, s *zktest.Server, timeout time.Duration) *client {
 	return dialVia(t, timeout, map[string]dialer{"zk:2181": s.Dialer()}, "zk:2181")
 }
 
-// dialVia connects through one dialer a host name, in the given order.
+// dialVia connects through one dialer per host name, in the given order.
 func dialVia(t testing.TB, timeout time.Duration, dialers map[string]dialer, order ...string) *client {
 	t.Helper()
 	c := &client{t: t, states: make(chan zk.State, 1000)}
@@ -72,7 +72,7 @@ func (c *client) mustCreate(path string, flags int32) {
 	require.NoError(c.t, <-c.creating(path, flags))
 }
 
-// creating tells the outcome of a create that it does not wait for.
+// creating starts a create, and returns a channel with the outcome.
 func (c *client) creating(path string, flags int32) chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -109,7 +109,7 @@ func exists(s *zktest.Server, path string) bool {
 	return ok
 }
 
-// await waits for the client to go through a state.
+// await waits for the client to reach a state.
 func (c *client) await(want zk.State) {
 	c.t.Helper()
 	deadline := time.After(time.Minute)

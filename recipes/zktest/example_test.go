@@ -35,8 +35,8 @@ func TestALostLockEndsItsWork(t *testing.T) {
 	// readme: end
 }
 
-// The reply to the request that takes a lock is lost, with the connection: the lock is taken all the same, and by one node. A test calls
-// Start instead of New, in a synctest bubble.
+// The reply to the request that takes a lock is lost, with the connection. The lock is taken nevertheless, by one node. A test calls Start
+// instead of New, in a synctest bubble.
 func ExampleServer_Inject() {
 	server := zktest.New()
 	defer server.Close()

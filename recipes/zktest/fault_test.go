@@ -72,7 +72,7 @@ func TestADroppedRequestOrReplyLeavesTheRestOfTheConnectionAlone(t *testing.T) {
 	}
 }
 
-func TestARequestHeldOnItsWayIsExecutedAfterTheConnectionIsCut(t *testing.T) { // the request was discarded if it was cut while it was on its way
+func TestARequestHeldOnItsWayIsExecutedAfterTheConnectionIsCut(t *testing.T) { // a cut while the request was on its way discarded it
 	bubble(t, []zktest.Option{zktest.WithLatency(10 * time.Millisecond)}, func(t *testing.T, s *zktest.Server, c *client) {
 		i := s.Inject(zktest.On("create"), zktest.HoldReader)
 		done := c.creating("/late", zk.FlagEphemeral)
@@ -219,8 +219,8 @@ func TestAReplicaThatIsCutOffAnswersSyncsAndNoWrites(t *testing.T) {
 	})
 }
 
-// As on a real follower, which answers pings by itself and applies its log in order (5.82 s of two believed holders were
-// measured behind one that was cut off).
+// So does a real follower: it answers pings by itself and applies its log in order. Behind one that was cut off, two clients believed for
+// 5.82 s (measured) that they held a lock.
 func TestAReplicaThatIsBehindKeepsASessionThatHasEnded(t *testing.T) {
 	for name, behind := range map[string]func(*zktest.Replica){"lags": (*zktest.Replica).Lag, "cut off": (*zktest.Replica).CutOff} {
 		replicaBubble(t, func(t *testing.T, s *zktest.Server, r *zktest.Replica, c *client) {

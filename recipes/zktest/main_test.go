@@ -9,7 +9,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Every goroutine of a server is gone when Close returns. goleak allows its last steps 0.4 s, a busy machine may not.
+// Every goroutine of a server is gone when Close returns. goleak allows 0.4 s for its last steps; a busy machine may need more.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 {

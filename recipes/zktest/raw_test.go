@@ -240,7 +240,7 @@ func connected(t *testing.T, s *Server) *zk.Conn {
 	return c
 }
 
-// frames that mean something, as seeds.
+// seedFrames returns meaningful frames.
 func seedFrames() [][]byte {
 	var seeds [][]byte
 	for op := range wire.OpNames {
@@ -265,7 +265,7 @@ func seedFrames() [][]byte {
 	return append(seeds, e.Frame()[4:])
 }
 
-// FuzzConnection: whatever follows a handshake, the server answers the next client, and the connection ends when its client does.
+// FuzzConnection checks that the server answers the next client, whatever follows a handshake. The connection ends when its client does.
 func FuzzConnection(f *testing.F) {
 	for _, s := range seedFrames() {
 		f.Add(append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...), true)
@@ -297,7 +297,7 @@ func FuzzConnection(f *testing.F) {
 	})
 }
 
-// FuzzTwoFrames: the answer to a request is one well-formed frame with its xid, whatever came before it.
+// FuzzTwoFrames checks that a request's answer is one well-formed frame with its xid, whatever came before it.
 func FuzzTwoFrames(f *testing.F) {
 	for _, s := range seedFrames() {
 		f.Add(s, []byte("/a"))
@@ -314,7 +314,7 @@ func FuzzTwoFrames(f *testing.F) {
 	})
 }
 
-// askTwice sends a request and a sync behind it, and reads up to the answer of that.
+// askTwice sends a request and then a sync, and reads up to the sync's answer.
 func askTwice(t *testing.T, s *Server, body, path []byte) {
 	const second = 77_000_001
 	c := rawDial(t, s.views[0])

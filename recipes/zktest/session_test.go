@@ -26,7 +26,7 @@ func TestASilentSessionExpiresAtTheTickAfterItsTimeout(t *testing.T) {
 		gone := c.watch("/e")
 		other.abandon(s)
 		require.Equal(t, zk.EventNodeDeleted, (<-gone).Type)
-		// Heard of last at 0.5 s, 5 s later is 5.5 s, the next tick of 2 s is 6 s.
+		// It was last heard at 0.5 s. 5 s later is 5.5 s, and the next tick of 2 s is at 6 s.
 		require.Equal(t, 6*time.Second, time.Since(start))
 	})
 }
@@ -270,7 +270,7 @@ func TestProvisionDeclaresAnew(t *testing.T) {
 	require.Equal(t, before, s.Dump())
 }
 
-// As net.Dialer.DialContext: the context ends the dial, and the error says so in net's way and in the context's.
+// As with net.Dialer.DialContext, the context ends the dial. The error is both net's and the context's.
 func TestADialObeysItsContext(t *testing.T) {
 	const oneWay = 100 * time.Millisecond
 	enough := errors.New("enough")

@@ -8,8 +8,8 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// Moved checks what becomes of a connection whose session has been taken up at another server of the ensemble. It still reads.
-// Its next write is not executed, and cuts it.
+// Moved checks a connection whose session has moved to another server of the ensemble. It still reads. Its next write is not executed, and
+// ends the connection.
 func Moved(t *testing.T, old, other Dial) {
 	t.Helper()
 	a := newActor(t, old, "/moved")
@@ -30,7 +30,7 @@ func Moved(t *testing.T, old, other Dial) {
 	a.do(create(0, "/x", 1), 0)
 }
 
-// ReadOnly checks a server that serves readers only, having lost its quorum.
+// ReadOnly checks a server that has lost its quorum and serves only readers.
 func ReadOnly(t *testing.T, dial Dial) {
 	t.Helper()
 	if s, err := open(dial, 0, nil, 0); err == nil {
@@ -50,7 +50,7 @@ func ReadOnly(t *testing.T, dial Dial) {
 	}
 }
 
-// retry gives a server that is settling its time.
+// retry gives a server time to settle.
 func retry[T any](t *testing.T, what string, f func() (T, error)) T {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
@@ -67,7 +67,7 @@ func retry[T any](t *testing.T, what string, f func() (T, error)) T {
 // Halt holds up the next create somewhere in a server: held waits until it is there, release lets it go on.
 type Halt func() (held, release func())
 
-// leave sends a create, and ends the connection when it is held up.
+// leave sends a create, and ends the connection when the create is held up.
 func (a *actor) leave(halt Halt) (release func()) {
 	a.t.Helper()
 	held, release := halt()
@@ -88,12 +88,12 @@ func (a *actor) take(dial Dial) {
 	old := a.p.sessions[0]
 	// A server that is behind what the session has seen hangs up.
 	s := retry(a.t, "take the session up again", func() (*session, error) { return open(dial, old.id, old.passwd, old.last) })
-	s.xid = old.xid // never the same twice: ZooKeeper tells the writes of a session by it
+	s.xid = old.xid // never the same twice: ZooKeeper tells a session's writes apart by it
 	a.p.sessions[0] = s
 }
 
-// Queued checks that a server's pipeline outlives connections. A create that is held up in it is executed before the requests of
-// its session's next connection, which is granted meanwhile.
+// Queued checks that a server's pipeline outlives connections. A create that is held up there is executed before the requests of its
+// session's next connection, which is made meanwhile.
 func Queued(t *testing.T, dial Dial, halt Halt) {
 	t.Helper()
 	a := newActor(t, dial, "/queued")
@@ -133,13 +133,13 @@ func Refused(t *testing.T, old, other Dial, halt Halt) {
 	a.take(other)
 	a.do(set(0, ""), 0)
 	release()
-	// A write through the old server is behind the create.
+	// A write through the old server comes after the create.
 	b := newActor(t, old, "/behind")
 	b.do(exists(0, "!/refused/late"), codeNoNode)
 }
 
-// Late checks that a create can be executed after a later write of its session that was answered. The write goes over the
-// connection that via makes while the create is held up; nil for none.
+// Late checks that a create can be executed after a later write of its session that was answered. The write uses a connection that via, or
+// dial if via is nil, makes while the create is held up.
 func Late(t *testing.T, dial, via Dial, halt Halt) {
 	t.Helper()
 	a := newActor(t, dial, "/late")

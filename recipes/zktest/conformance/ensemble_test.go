@@ -57,7 +57,7 @@ func TestAnEnsembleInMemoryDoesSoToo(t *testing.T) {
 	require.Empty(t, alone.Sessions(), "a local session ends with read-only mode")
 }
 
-// The places that hold up a create: behind the disk, after its reading and before its queueing, and on its way to the leader.
+// The places that hold up a create: at the disk, between its reading and its queueing, and on its way to the leader.
 const (
 	slowDisk   = "org.apache.zookeeper.server.SyncRequestProcessor.flush"
 	slowReader = "org.apache.zookeeper.server.ZooKeeperServer.enqueueRequest"

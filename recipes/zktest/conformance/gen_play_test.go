@@ -8,7 +8,7 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// The names are few, so that sequences collide: create what exists, delete what is watched, expect versions that are there.
+// The names are few, so that sequences collide: they create existing nodes, delete watched ones, and expect present versions.
 var (
 	genPath = rapid.SampledFrom([]string{
 		"/a", "/a", "/a", "/b", "/b", "/a/c", "/a/c", "/a/d", "/a/c/e", "/b/c", "", "/nosuch", "/nosuch/x",
@@ -39,7 +39,7 @@ func genAnyPath(t *rapid.T) string {
 	return genPath.Draw(t, "path")
 }
 
-// genCreate draws a create of any kind; paths of sequential ones end in "s-" so that their numbers can be guessed by later steps.
+// genCreate draws a create of any kind. Most sequential paths end in "s-", so that later steps can guess their numbers.
 func genCreate(t *rapid.T, inMulti bool) Op {
 	o := Op{
 		Op: wire.OpCreate, Path: genAnyPath(t), Data: genData.Draw(t, "data"),
@@ -60,7 +60,7 @@ func genCreate(t *rapid.T, inMulti bool) Op {
 		}
 	}
 	if inMulti && o.Op != wire.OpCreateTTL && o.Flags > 4 {
-		o.Flags = 0 // a lone TTL flag there is one scripted case
+		o.Flags = 0 // a lone TTL flag in a multi is a scripted case
 	}
 	return o
 }
@@ -156,14 +156,13 @@ func genWatchOp(t *rapid.T) Op {
 	}
 }
 
-// racy reports whether ZooKeeper treats what follows a request closely as its threads happen to run: after setACL it checks
-// against the list before or after. From a createContainer with the flag of an ephemeral node it makes a container, but refuses
-// children to it until that is committed.
+// racy reports whether ZooKeeper's threads race on requests close behind this one. After setACL, it checks against the old list or the new.
+// From a createContainer with an ephemeral node's flag it makes a container, but refuses it children until it is committed.
 func racy(o Op) bool {
 	return o.Op == wire.OpSetACL || o.Op == wire.OpCreateContainer && (o.Flags == 1 || o.Flags == 3) || slices.ContainsFunc(o.Ops, racy)
 }
 
-// genPipeline draws requests to be sent together. Those that end the connection do not take part, nor do those whose effect is racy.
+// genPipeline draws requests to be sent together. It leaves out requests that end the connection, and those with a racy effect.
 func genPipeline(t *rapid.T) Op {
 	o := Op{Op: stepPipeline}
 	for range rapid.IntRange(2, 6).Draw(t, "depth") {
@@ -189,6 +188,6 @@ func genSequence(t *rapid.T) []Op {
 		{Op: wire.OpCreate, Path: "/a", Data: []byte("a"), ACL: anyone},
 		{S: 1, Op: wire.OpCreate, Path: "/a/c", ACL: anyone},
 	}
-	n := rapid.SampledFrom([]int{1, 10, 30, 60}).Draw(t, "length") // a slice of rapid's own would be short mostly
+	n := rapid.SampledFrom([]int{1, 10, 30, 60}).Draw(t, "length") // a slice with rapid's own length would mostly be short
 	return append(ops, rapid.SliceOfN(rapid.Custom(genAny), n, n).Draw(t, "ops")...)
 }

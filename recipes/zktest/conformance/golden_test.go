@@ -38,8 +38,8 @@ func TestGoldenAnswersAreThoseOfTheServerInMemoryOverAPipe(t *testing.T) {
 	Scripted(t, pipe(zktest.Start(t, zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement())))
 }
 
-// FuzzReply: whatever a server answers, the suite reports it and does not fall
-// over, and does not allocate by a length or count it was told.
+// FuzzReply checks that the suite reports any answer of a server. It does not panic, and does not allocate by a length or count in the
+// answer.
 func FuzzReply(f *testing.F) {
 	for op := range server.OpNames {
 		f.Add(op, []byte(nil))
@@ -52,7 +52,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// A sequence number that stops growing would break every lock, so what happens after 2^31 creates is compared, not believed.
+// A sequence number that stops growing would break every lock, so the test compares what happens after 2^31 creates.
 func TestSequenceNumbersEndAsInZooKeeper(t *testing.T) {
 	t.Parallel()
 	real := realzk.Start(t, realzk.Options{Prepare: func(dir, classPath string) error {
@@ -65,7 +65,7 @@ func TestSequenceNumbersEndAsInZooKeeper(t *testing.T) {
 	memory := zktest.Start(t, as(t, TCP(real.Addr))...)
 	require.NoError(t, memory.Create("/q", []byte{}))
 	require.NoError(t, memory.SetCreateCount("/q", 1<<31-3))
-	require.NoError(t, memory.Create("/q/x", nil)) // the two transactions that the snapshot stands for besides
+	require.NoError(t, memory.Create("/q/x", nil)) // the snapshot includes two more transactions
 	require.NoError(t, memory.Delete("/q/x"))
 	require.NoError(t, memory.SetCreateCount("/q", 1<<31-3))
 	ops := []Op{

@@ -17,7 +17,7 @@ import (
 // Step is one side of a login by SASL: it answers a challenge, which is nil at first. done ends the login.
 type Step func(challenge []byte) (token []byte, done bool, err error)
 
-// LoggedIn is dial with a login by SASL on each connection that is granted a session, before anything else is sent.
+// LoggedIn is dial with a login by SASL on each connection that is granted a session, before any other request.
 func LoggedIn(dial Dial, start func() (Step, error)) Dial {
 	return func() (net.Conn, error) {
 		c, err := dial()
@@ -29,12 +29,12 @@ func LoggedIn(dial Dial, start func() (Step, error)) Dial {
 	}
 }
 
-// loggingIn logs in behind the answer to the connect request, before it hands that on.
+// loggingIn logs in after the reply to the connect request, before it passes the reply on.
 type loggingIn struct {
 	net.Conn
 	step Step
 	once sync.Once
-	rest bytes.Buffer // of that answer
+	rest bytes.Buffer // of that reply
 	err  error
 }
 
@@ -101,7 +101,7 @@ func (c *loggingIn) frame() ([]byte, error) {
 	return body, err
 }
 
-// RandomLoggedIn is Random by logins: start begins one, at either server.
+// RandomLoggedIn is Random with logins: start begins one, at either server.
 func RandomLoggedIn(t *testing.T, dial Dial, start func() (Step, error), reference ...zktest.Option) {
 	t.Helper()
 	ref := newReference(append(as(t, dial), reference...)...)

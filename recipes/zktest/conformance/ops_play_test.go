@@ -9,14 +9,14 @@ import (
 	server "github.com/locktree/locktree/recipes/zktest/internal/wire"
 )
 
-// Steps that are no request.
+// Steps that are not requests.
 const (
 	stepReconnect int32 = -2001 // drop the connection and take the session up again
 	stepGarbage   int32 = -2002 // a request whose body does not decode
 	stepPipeline  int32 = -2003 // several requests, sent before the first reply is read
 )
 
-// name is an operation's, or a step's.
+// name returns an operation's or a step's name.
 func name(op int32) string {
 	steps := map[int32]string{stepReconnect: "reconnect", stepGarbage: "garbage", stepPipeline: "pipeline"}
 	return cmp.Or(steps[op], server.OpNames[op])
@@ -31,8 +31,8 @@ type ACL struct {
 
 var anyone = []ACL{{31, "world", "anyone"}}
 
-// Op is one step of a sequence: a request of session S. Paths are below the sequence's own root unless they begin with "!", which stands
-// for a path as it is.
+// Op is one step of a sequence: a request of session S. Paths are below the sequence's own root unless they begin with "!": the rest is
+// then the path as it is.
 type Op struct {
 	S       int
 	Op      int32
@@ -140,7 +140,7 @@ func (o Op) encode(p *player, w *wire.Encoder, s *session) {
 	}
 }
 
-// encodeWatches says since when by the newest zxid this session has seen: the servers' own differ.
+// encodeWatches counts back from the newest zxid that this session has seen: the servers' own differ.
 func (o Op) encodeWatches(p *player, w *wire.Encoder, s *session) {
 	w.Int64(max(0, s.last-o.Back))
 	n := 3

@@ -12,8 +12,8 @@ import (
 // Dial opens one connection to a server.
 type Dial func() (net.Conn, error)
 
-// player runs a sequence against one server and writes down, in words that do not depend on the server's clock, zxids or session ids,
-// everything the server said.
+// player runs a sequence against one server and records all that the server sends, in words that do not depend on the server's clock, zxids
+// or session ids.
 type player struct {
 	dial     Dial
 	root     string
@@ -64,7 +64,7 @@ func (p *player) close() {
 	}
 }
 
-// session returns a session, opening it when it is not there (any more).
+// session returns a session. It opens one that is not there (any more).
 func (p *player) session(i int) (*session, error) {
 	if s := p.sessions[i]; s != nil {
 		return s, nil
@@ -78,7 +78,7 @@ func (p *player) session(i int) (*session, error) {
 	return s, nil
 }
 
-// abs and rel put the sequence's root before a path, and take it away.
+// abs puts the sequence's root before a path, and rel removes it.
 func (p *player) abs(path string) string {
 	if raw, ok := strings.CutPrefix(path, "!"); ok {
 		return raw
@@ -92,8 +92,7 @@ func (p *player) log(format string, args ...any) {
 	p.lines = append(p.lines, fmt.Sprintf(format, args...))
 }
 
-// step runs one operation and then makes every session tell what it has
-// received: a ping is answered after the events that were due before it.
+// step runs one operation, and then reads what every session has received: the answer to a ping comes after the events due before it.
 func (p *player) step(op Op) error {
 	s, err := p.session(op.S)
 	if err != nil {
@@ -156,8 +155,8 @@ func (p *player) pipeline(op Op, s *session) error {
 	return p.flush(op)
 }
 
-// flush pings every session. Its reply is behind all events that were due, and its
-// zxid tells whether a transaction was made that no reply has shown.
+// flush pings every session. The reply comes after all events that were due. Its zxid tells whether there was a transaction that no reply
+// has shown.
 func (p *player) flush(op Op) error {
 	for i := range sessionCount {
 		s := p.sessions[i]
@@ -179,7 +178,7 @@ func (p *player) flush(op Op) error {
 	return nil
 }
 
-// lost is a connection that the server has ended: a fact to compare, after which the session is taken up again.
+// lost records that the server has ended a connection, a fact to compare, and takes the session up again.
 func (p *player) lost(i int) error {
 	p.log("   s%d connection lost", i)
 	return p.reconnect(i)
@@ -198,8 +197,8 @@ func (p *player) reconnect(i int) error {
 	return nil
 }
 
-// events writes down what a session received. The end of a session deletes its ephemerals in the order of a Java hash set, which is no
-// promise: those events are told in order of path.
+// events records what a session received. The end of a session deletes its ephemerals in the order of a Java hash set, which is no promise:
+// those events are sorted by path.
 func (p *player) events(op Op, session int, events []frame) {
 	var lines []string
 	for _, f := range events {
@@ -216,14 +215,14 @@ func (p *player) events(op Op, session int, events []frame) {
 // reply renders a reply: its code, its zxid, and its record when there is one.
 func (p *player) reply(op Op, f frame) string {
 	zxid := p.zxid(f.zxid)
-	if op.Op == wire.OpAuth { // 0 here, and a 0 is told as it is
+	if op.Op == wire.OpAuth { // 0 here, and shown as it is
 		zxid = fmt.Sprint(f.zxid)
 	}
 	text := fmt.Sprintf("code=%d zxid=%s", f.code, zxid)
 	if f.code == 0 {
 		text += p.record(op, &f.body)
 	}
-	if f.body.Bad { // an answer to compare like others
+	if f.body.Bad { // an answer to compare like any other
 		text += " (the record is cut short)"
 	}
 	if len(f.body.B) > 0 {
@@ -232,8 +231,8 @@ func (p *player) reply(op Op, f frame) string {
 	return text
 }
 
-// zxid tells a transaction by its distance from the creation of the sequence's root,
-// so two servers with different pasts agree. 0 and -1 are told as they are.
+// zxid shows a transaction as its distance from the creation of the sequence's root, so two servers with different pasts agree. 0 and -1
+// are shown as they are.
 func (p *player) zxid(z int64) string {
 	if z <= 0 {
 		return fmt.Sprint(z)
@@ -241,8 +240,8 @@ func (p *player) zxid(z int64) string {
 	return fmt.Sprintf("%+d", z-p.base)
 }
 
-// record renders what follows the header of a reply that is no error. It reads only the operation's record: reply tells of bytes
-// that are left.
+// record renders what follows the header of a reply without an error. It reads only the operation's record: reply reports the bytes that
+// are left.
 func (p *player) record(op Op, i *wire.Decoder) string {
 	switch op.Op {
 	case wire.OpCreate, wire.OpSync:
@@ -312,8 +311,8 @@ func pairs(i *wire.Decoder, n int) string {
 	return fmt.Sprint(v)
 }
 
-// stat renders a Stat without clock readings: that mtime is ctime until the
-// data has been changed, and not before it afterwards, is checked instead.
+// stat renders a Stat without clock readings. Instead it checks that mtime is ctime until the data is changed, and not before it
+// afterwards.
 func (p *player) stat(i *wire.Decoder) string {
 	czxid, mzxid, ctime, mtime := i.Int64(), i.Int64(), i.Int64(), i.Int64()
 	version, cversion, aversion, owner := i.Int32(), i.Int32(), i.Int32(), i.Int64()
@@ -330,7 +329,7 @@ func (p *player) stat(i *wire.Decoder) string {
 		p.zxid(czxid), p.zxid(mzxid), p.zxid(pzxid), version, cversion, aversion, who, length, kids, when)
 }
 
-// results renders a transaction's, up to the header that says done. Their types tell which record follows.
+// results renders a transaction's results, up to the header that says done. Each type tells which record follows.
 func (p *player) results(i *wire.Decoder) string {
 	var b strings.Builder
 	for {

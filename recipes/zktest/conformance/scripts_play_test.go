@@ -2,7 +2,7 @@ package conformance
 
 import "github.com/locktree/locktree/recipes/internal/session/wire"
 
-// script is a scenario whose answers by real ZooKeeper are kept in testdata/golden.txt.
+// script is a scenario. testdata/golden.txt has real ZooKeeper's answers to it.
 type script struct {
 	name string
 	ops  []Op
@@ -23,7 +23,7 @@ func list(s int, path string) Op {
 func exists(s int, path string) Op { return Op{S: s, Op: wire.OpExists, Path: path, Watch: true} }
 func multi(ops ...Op) Op           { return Op{Op: wire.OpMulti, Ops: ops} }
 
-// scripts cover what random sequences reach rarely or not at all.
+// scripts cover cases that random sequences reach rarely or never.
 func scripts() []script {
 	return []script{
 		{"the server's own nodes", ownNodes()}, // first: its Stats are those of a new server
@@ -62,7 +62,7 @@ func scripts() []script {
 	}
 }
 
-// keys has the transactions with which package recipes makes a container with its first child, and deletes it with its last.
+// keys has the transactions of package recipes that create a container with its first child, and delete it with its last.
 func keys() []Op {
 	box := func(path string) Op { return Op{Op: wire.OpCreateContainer, Path: path, ACL: anyone, Flags: 4} }
 	check := func(version int32) Op { return Op{Op: wire.OpCheck, Path: "/f", Version: version} }
@@ -80,7 +80,7 @@ func keys() []Op {
 	}
 }
 
-// oddPaths sends every path a server must have an opinion on with every operation that takes one.
+// oddPaths sends every path that a server must judge, with every operation that takes one.
 func oddPaths() []Op {
 	ops := []Op{create(0, "/a", 0)}
 	for _, path := range []string{
@@ -106,7 +106,7 @@ func oddPaths() []Op {
 	return kept
 }
 
-// ownNodes looks at the nodes every server is born with, and tries to change them.
+// ownNodes looks at the nodes that every new server has, and tries to change them.
 func ownNodes() []Op {
 	var ops []Op
 	for _, path := range []string{"!/zookeeper", "!/zookeeper/quota", "!/zookeeper/config"} {
@@ -116,8 +116,8 @@ func ownNodes() []Op {
 		create(0, "!/zookeeper/config/x", 0), create(0, "!/zookeeper/x", 1), list(0, "!/zookeeper"), del(0, "!/zookeeper/x"))
 }
 
-// malformed cuts every kind of body short: none at all, one byte, a length that more
-// or as much follows than there is, the greatest length and the smallest.
+// malformed cuts every kind of body short: none at all, one byte, a length beyond what follows or equal to it, the greatest length and the
+// smallest.
 func malformed() []Op {
 	ops := []Op{create(0, "/a", 0)}
 	for _, code := range []int32{
@@ -132,11 +132,11 @@ func malformed() []Op {
 	return append(ops, Op{Op: stepGarbage, Mode: wire.OpSASL, Data: []byte("\xff\xff\xff\xff")}, // no token: not an empty one
 		Op{Op: stepGarbage, Mode: wire.OpExists, Data: []byte("\xff\xff\xff\xff\x00")},
 		Op{Op: stepGarbage, Mode: wire.OpPing, Data: []byte("surplus")},
-		Op{Op: wire.OpCheck, Path: "/a", Version: 7}, get(0, "/a")) // a check that holds is never answered: not waited for
+		Op{Op: wire.OpCheck, Path: "/a", Version: 7}, get(0, "/a")) // a check that holds is never answered, so this one fails
 }
 
-// multis has what a transaction makes of flags and operation codes that do not go
-// together, of parts that see each other, and of a part that fails.
+// multis has transactions with flags and operation codes that do not go together, with parts that see each other, and with a part that
+// fails.
 func multis() []Op {
 	c2, cc := create(0, "/m2", 0), create(0, "/mc", 4)
 	c2.Op, cc.Op = wire.OpCreate2, wire.OpCreateContainer
@@ -172,7 +172,7 @@ func persistentWatches() []Op {
 	}
 }
 
-// rearmed lets things happen between the end of a connection and setWatches, and gives zxids from before and after them.
+// rearmed makes changes between the end of a connection and setWatches, and gives zxids from before and after them.
 func rearmed() []Op {
 	again := func(back int64, lists ...[]string) Op {
 		o := Op{S: 1, Op: wire.OpSetWatches, Back: back}
@@ -189,13 +189,13 @@ func rearmed() []Op {
 		again(100, all, nil, all), {S: 1, Op: stepReconnect}, set(0, "/a"), create(0, "/a/d", 1),
 		again(2, []string{"/a"}, nil, []string{"/a"}), {S: 1, Op: stepReconnect}, again(0, nil, nil, nil, all, []string{""}),
 		set(0, "/a"), create(0, "/a/e", 0), create(0, "/nosuch", 0), del(0, "/nosuch"),
-		// The empty path is the root's second name, and a watch on it another one than a watch on "/".
+		// The empty path is the root's second name, and a watch on it differs from a watch on "/".
 		{S: 1, Op: stepReconnect}, again(0, root, root, root), create(0, "!/rearmed", 1), del(0, "!/rearmed"),
 	}
 }
 
-// rights asks for every right of every operation, with a client that has it and one that has not. It also asks what becomes of
-// lists and identities on the way.
+// rights tests every right of every operation, with a client that has it and one that does not. It also tests what becomes of lists and
+// identities.
 func rights() []Op {
 	login := func(s int, who string) Op { return Op{S: s, Op: wire.OpAuth, Path: "digest", Data: []byte(who)} }
 	acl := func(s int, path string, version int32, acl ...ACL) Op {
@@ -216,8 +216,8 @@ func rights() []Op {
 	}
 }
 
-// quotas go up to the hard limits and beyond, also within one transaction. They hang on
-// absolute paths, so what they leave behind is deleted at the end.
+// quotas goes up to the hard limits and beyond, also within one transaction. Its paths are absolute, so it deletes at the end what it
+// leaves behind.
 func quotas() []Op {
 	at := func(path string) string { return "!/zookeeper/quota" + path }
 	limit := create(0, at("/gq/zookeeper_limits"), 0)

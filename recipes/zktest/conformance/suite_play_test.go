@@ -11,8 +11,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// Run is the whole suite against one server: the written scenarios against what ZooKeeper answered to them, then random sequences against
-// zktest. It takes a new server that has extended types and quota enforcement on and is not about to reap containers.
+// Run plays the whole suite against one server. It compares the written scenarios with ZooKeeper's recorded answers, then random sequences
+// with zktest. The server must be new, have extended types and quota enforcement on, and not reap containers meanwhile.
 func Run(t *testing.T, dial Dial) {
 	t.Helper()
 	ref := newReference(append(as(t, dial), zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement())...)
@@ -24,11 +24,11 @@ func Run(t *testing.T, dial Dial) {
 	t.Run("random", func(t *testing.T) { random(t, dial, pipe(ref)) })
 }
 
-// Random plays random sequences from three sessions against the server, and against a zktest server of its release with the given
-// options. It fails with the shortest sequence it finds that the two answer differently. The number of sequences is rapid's, 100
-// unless -rapid.checks says otherwise.
+// Random plays random sequences from three sessions against the server, and against a zktest server of its release with the given options.
+// It fails with the shortest sequence that it finds with different answers. The number of sequences is rapid's, 100 unless -rapid.checks
+// says otherwise.
 //
-// It must be a new server without other writes meanwhile, even of its own reaper of containers: zxids are compared exactly.
+// The server must be new, without other writes meanwhile, even of its own container reaper: zxids are compared exactly.
 func Random(t *testing.T, dial Dial, reference ...zktest.Option) {
 	t.Helper()
 	ref := newReference(append(as(t, dial), reference...)...)
@@ -50,7 +50,7 @@ func random(t *testing.T, dial, reference Dial) {
 	t.Logf("%d replies and events compared in %d random sequences", compared, played)
 }
 
-// as makes a reference of the server's release.
+// as returns the options for a reference of the server's release.
 func as(t *testing.T, dial Dial) []zktest.Option {
 	t.Helper()
 	answer := Word(t, dial, "srvr")
@@ -100,7 +100,7 @@ type part struct {
 	lines []string
 }
 
-// record plays everything Scripted knows.
+// record plays all scenarios and handshakes.
 func record(t *testing.T, dial Dial) []part {
 	t.Helper()
 	var parts []part
@@ -114,7 +114,7 @@ func record(t *testing.T, dial Dial) []part {
 	return append(parts, part{"handshakes", handshakes(t, dial)})
 }
 
-// The file has a line "# name" before each transcript; lines that continue an entry are indented deeper than any entry begins.
+// The file has a line "# name" before each transcript; lines that continue an entry are indented deeper than the start of any entry.
 func formatGolden(parts []part) string {
 	var b strings.Builder
 	for _, p := range parts {

@@ -19,7 +19,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// extended is the configuration both servers are given, so that TTL nodes and quotas have something to be compared by.
+// extended is the configuration of both servers: TTL nodes and quotas are on, so that they can be compared.
 var (
 	extended     = []zktest.Option{zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement()}
 	extendedReal = realzk.Options{
@@ -36,7 +36,7 @@ func TestTheRealServerPassesTheSuite(t *testing.T) {
 	conformance.Run(t, conformance.TCP(realzk.Start(t, extendedReal).Addr))
 }
 
-// For the server in memory the random part says that it answers equally every time; that it answers rightly is what the test above says.
+// For the server in memory, the random part shows that it answers the same every time. The test above shows that it answers rightly.
 func TestTheServerInMemoryPassesTheSuite(t *testing.T) {
 	conformance.Run(t, conformance.TCP(zktest.Start(t, extended...).Addr()))
 }
@@ -86,7 +86,7 @@ func TestForbiddenWordsAreRefusedAsByZooKeeper(t *testing.T) {
 	require.Contains(t, conformance.Word(t, conformance.TCP(ours.Addr()), "srvr"), "Mode: standalone")
 }
 
-// Both servers serve no client that has not logged in by DIGEST-MD5, and answer the same.
+// Both servers serve only clients that have logged in by DIGEST-MD5, and answer the same.
 func TestRandomSequencesAreAnsweredAsByZooKeeperAfterALogin(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()

@@ -7,15 +7,15 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// Clock is how a server under [Timed] has been configured. In real time short times make a short test.
+// Clock is the configuration of a server under [Timed]. In real time, short times make a short test.
 type Clock struct {
 	Tick time.Duration // tickTime
-	Reap time.Duration // how often containers and TTL nodes are looked after
+	Reap time.Duration // how often containers and TTL nodes are checked
 }
 
-// Timed is what a server does by itself, by name. It ends sessions that have fallen silent, not before their timeout. It removes
-// containers and TTL nodes that have outlived their purpose, and no others. The server must have extended types on, and allow
-// sessions of 30 s. Each part can be run in fake time.
+// Timed checks what a server does by itself, by name. A server ends silent sessions, not before their timeout. It removes containers and
+// TTL nodes that have outlived their purpose, and no others. The server must have extended types on, and allow sessions of 30 s. Each part
+// can be run in fake time.
 var Timed = map[string]func(*testing.T, Dial, Clock){
 	"a silent session expires, not early": expiry,
 	"credentials keep no session alive":   credentials,
@@ -59,7 +59,7 @@ func (a *actor) try(op Op) (frame, error) {
 	return f, err
 }
 
-// inTime repeats what has to be done before a server's time is up, on a machine that is too slow for it.
+// inTime repeats a step that must come before a server's time is up, until the machine is fast enough.
 func (a *actor) inTime(what string, f func() bool) {
 	a.t.Helper()
 	for start := time.Now(); !f(); {
@@ -69,7 +69,7 @@ func (a *actor) inTime(what string, f func() bool) {
 	}
 }
 
-// deleted waits for the event that path is gone, keeping the session alive.
+// deleted waits for the event that path is gone, and keeps the session alive.
 func (a *actor) deleted(session int, path string, every time.Duration) {
 	a.t.Helper()
 	start := time.Now()
@@ -94,7 +94,7 @@ func expiry(t *testing.T, dial Dial, clock Clock) {
 	a := newActor(t, dial, "/expiry")
 	timeout := 5 * clock.Tick
 	var silent *session
-	var heard time.Time // no later than the server hears
+	var heard time.Time // no later than the server hears the session
 	a.inTime("an ephemeral that somebody sees", func() bool {
 		s, err := openFor(dial, timeout)
 		if err != nil {
@@ -118,7 +118,7 @@ func expiry(t *testing.T, dial Dial, clock Clock) {
 	delete(a.p.sessions, 1)
 }
 
-// credentials sends nothing but logins: they go past the session tracker.
+// credentials sends only logins: they bypass the session tracker.
 func credentials(t *testing.T, dial Dial, clock Clock) {
 	s, err := openFor(dial, 5*clock.Tick)
 	if err != nil {
@@ -154,12 +154,12 @@ func (a *actor) seen(op Op) bool {
 	return f.code == 0
 }
 
-// openFor is open with a timeout of one's own.
+// openFor is open with a timeout.
 func openFor(dial Dial, timeout time.Duration) (*session, error) {
 	return greet(dial, hello{timeout: int32(timeout.Milliseconds())})
 }
 
-// reaping has of each kind one that must go and one that must stay: in use, never used, or not yet old enough.
+// reaping has one node of each kind that must go, and one that must stay: in use, never used, or not old enough.
 func reaping(t *testing.T, dial Dial, clock Clock) {
 	a := newActor(t, dial, "/reaping")
 	ttl := 2 * clock.Reap

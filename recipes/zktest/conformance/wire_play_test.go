@@ -16,7 +16,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// patience bounds every wait for the server; nothing is proven by its passing.
+// patience limits every wait for the server. Its passing proves nothing.
 const patience = 5 * time.Minute
 
 // The codec is the client's, which shares no line with zktest's: a mistake in one cannot hide behind the same mistake in the other.
@@ -76,7 +76,7 @@ type hello struct {
 	id       int64
 	passwd   []byte
 	readOnly bool
-	old      bool // without the byte for that
+	old      bool // without the readOnly byte
 }
 
 // say sends a connect request, and returns the answer.
@@ -96,7 +96,7 @@ func (h hello) say(s *session) ([]byte, error) {
 	return s.exchange(o.B)
 }
 
-// greet is open for a client with wishes of its own.
+// greet is open with a given connect request.
 func greet(dial Dial, h hello) (*session, error) {
 	c, err := dial()
 	if err != nil {
@@ -120,7 +120,7 @@ func greet(dial Dial, h hello) (*session, error) {
 	return nil, err
 }
 
-// exchange is the handshake's: one packet there, one back, without headers.
+// exchange is for the handshake: one packet there, one back, without headers.
 func (s *session) exchange(body []byte) ([]byte, error) {
 	if err := s.write(body); err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (s *session) read() ([]byte, error) {
 		return nil, err
 	}
 	n := binary.BigEndian.Uint32(head[:])
-	if n > 64<<20 { // what is on the other end may be no ZooKeeper at all
+	if n > 64<<20 { // the other end may not be ZooKeeper
 		return nil, fmt.Errorf("the server announces a packet of %d bytes", n)
 	}
 	body := make([]byte, n)
@@ -178,7 +178,7 @@ func (s *session) send(op int32, body []byte) (int32, error) {
 	return xid, s.write(append(o.B, body...))
 }
 
-// await reads up to the reply to xid; what comes before it are events.
+// await reads up to the reply to xid. Frames before it are events.
 func (s *session) await(xid int32) (reply frame, events []frame, err error) {
 	for {
 		f, err := s.next()
@@ -192,7 +192,7 @@ func (s *session) await(xid int32) (reply frame, events []frame, err error) {
 	}
 }
 
-// call is send and await: what most steps do.
+// call is send and await, for most steps.
 func (s *session) call(op int32, body []byte) (reply frame, events []frame, err error) {
 	xid, err := s.send(op, body)
 	if err != nil {
@@ -206,17 +206,17 @@ const goldenVersion = "3.8."
 
 var saysVersion = regexp.MustCompile(`Zookeeper version: (\d+\.\d+\.\d+)`)
 
-// newReference is the server whose answers are expected of another.
+// newReference returns the server whose answers another must give.
 func newReference(opts ...zktest.Option) *zktest.Server {
 	return zktest.New(append(opts, zktest.WithReapInterval(24*time.Hour))...)
 }
 
-// sequences numbers the roots of sequences within the process, so that one server can be given many. The number has a fixed width: nothing
-// a server answers may depend on it.
+// sequences numbers the roots of sequences within the process, so that one server can play many. The number has a fixed width: no answer
+// may depend on it.
 var sequences atomic.Int64
 
-// Compare plays one sequence against two servers. It returns how many replies
-// and events were the same and an error that shows the first that was not.
+// Compare plays one sequence against two servers. It returns how many replies and events were the same, and an error that shows the first
+// difference.
 func Compare(got, want Dial, ops []Op) (int, error) {
 	root := fmt.Sprintf("/q%08d", sequences.Add(1))
 	a, errA := play(got, root, ops)
@@ -260,8 +260,7 @@ func TCP(addr string) Dial {
 	return func() (net.Conn, error) { return net.DialTimeout("tcp", addr, patience) }
 }
 
-// handshakes plays what happens below requests: how sessions are granted,
-// taken up again and refused, and which packets cost the connection.
+// handshakes plays the protocol below requests: how sessions are granted, taken up again and refused, and which packets end the connection.
 func handshakes(t *testing.T, dial Dial) []string {
 	t.Helper()
 	h := &shaker{t: t, dial: dial}
@@ -302,7 +301,7 @@ type shaker struct {
 	granted []*session
 }
 
-// endSessions leaves no session behind that would expire, as a transaction of its own, while something else is being compared.
+// endSessions ends every session: one that expired later would be a transaction amid another comparison.
 func (h *shaker) endSessions() {
 	for _, s := range h.granted {
 		s.conn.Close()
@@ -327,7 +326,7 @@ func (h *shaker) connect() *session {
 	return &session{conn: c}
 }
 
-// greet sends a handshake and writes down the answer, without the parts that differ from server to server.
+// greet sends a handshake and records the answer, without the parts that differ from server to server.
 func (h *shaker) greet(what string, hi hello, granted bool) *session {
 	h.t.Helper()
 	s := h.connect()
@@ -354,7 +353,7 @@ func (h *shaker) expectEnd(what string, s *session) {
 	h.say("%s: %s", what, ending(err))
 }
 
-// ending tells a silence from an end, and makes no difference between ends: a reset or a closed pipe is the network's business.
+// ending tells a silence from an end. All ends are alike: a reset or a closed pipe is the network's business.
 func ending(err error) string {
 	var timeout net.Error
 	switch {
@@ -372,7 +371,7 @@ func (h *shaker) afterwards(what string, raw []byte, outcome error) {
 	s := h.greet("a session for "+what, hello{timeout: 30_000}, true)
 	s.conn.Write(raw)
 	if outcome == nil {
-		// A server that is slower than this passes for one that waits: no false alarm.
+		// A server that is slower than this seems to wait: no false alarm.
 		s.conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
 		_, err := io.ReadFull(s.conn, make([]byte, 1))
 		h.say("%s: %s", what, ending(err))

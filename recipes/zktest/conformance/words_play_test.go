@@ -14,7 +14,7 @@ var (
 	wordVersion = regexp.MustCompile(`Zookeeper version: .*|zk_version\t.*|(?m:^zookeeper\.version=\d.*)`)
 	wordEnv     = regexp.MustCompile(`(?m)^((?:host|java|os|user)\.[a-z.]+)=.*`)
 	wordPath    = regexp.MustCompile(`(dataDir|dataLogDir|dataDirSize|dataLogSize)=.*`)
-	wordDate    = regexp.MustCompile(`(?m)^\d+ expire at .*:\n`) // which of them share a tick is chance
+	wordDate    = regexp.MustCompile(`(?m)^\d+ expire at .*:\n`) // by chance, some share a tick
 	wordOp      = regexp.MustCompile(`lop=[A-Z]+`)
 	wordNumber  = regexp.MustCompile(`0x[0-9a-f]+|-?\d+(\.\d+)*`)
 	wordAddress = regexp.MustCompile(`/[#:]+(\[#\])?`)
@@ -36,8 +36,8 @@ func shape(answer string) string {
 	return wordConns.ReplaceAllString(answer, " CONNECTIONS\n")
 }
 
-// Words compares the answers to the four-letter words, by their shape, with those of another server, after the same few requests
-// to both. In mntr it asks only for the presence of the values that this suite knows.
+// Words compares the answers to the four-letter words, by their shape, with those of another server, after the same few requests to both.
+// In mntr it only looks for the values that this suite knows, and compares some.
 func Words(t *testing.T, got, want Dial) {
 	t.Helper()
 	for _, dial := range []Dial{got, want} {
@@ -70,7 +70,7 @@ func Words(t *testing.T, got, want Dial) {
 	}
 }
 
-// line is the one that begins with the key and a tab, "" when there is none.
+// line returns the line that begins with the key and a tab, or "".
 func line(answer, key string) string {
 	lines := strings.Split(answer, "\n")
 	if i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, key+"\t") }); i >= 0 {

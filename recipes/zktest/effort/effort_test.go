@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A test can be hidden from both runs by a build constraint, by a skip of its own, and by a mark where .ci/tests does not look for it. A
-// test of the memory of waiters asked not to be built with the race detector, and its package was tested with the race detector only.
+// A build constraint, a skip, or a mark where .ci/tests does not look for it can hide a test from both runs. A test of the waiters' memory
+// asked not to be built with the race detector, but its package was tested only with the race detector.
 func TestEveryTestRunsInOneOfTheRuns(t *testing.T) {
 	function, skip := regexp.MustCompile(`^func (\w+)`), regexp.MustCompile(`\b(t|tb|b)\.Skip(f|Now)?\(`)
 	root := filepath.Join("..", "..", "..")
@@ -39,7 +39,7 @@ func TestEveryTestRunsInOneOfTheRuns(t *testing.T) {
 			if constraint, ok := strings.CutPrefix(line, "//go:build "); ok {
 				require.Contains(t, []string{"linux", "unix"}, constraint, path)
 			}
-			if m := skip.FindStringSubmatch(line); m != nil { // a benchmark, which is in neither run, may do so
+			if m := skip.FindStringSubmatch(line); m != nil { // a benchmark, which is in neither run, may skip itself
 				require.Equal(t, "b", m[1], "%s: %s skips itself: say with package effort where it runs", path, in)
 			}
 			if strings.Contains(line, "effort.") {

@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package foreign_test lets the clients of other languages loose on zktest: what
-// they need of a ZooKeeper is more than what any Go client asks for.
+// Package foreign_test runs the clients of other languages on zktest: they need more of a ZooKeeper than any Go client asks for.
 package foreign_test
 
 import (
@@ -25,8 +24,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// suite is the test suite of a client library. All of it passes on both servers, but for the tests that fail in memory for the
-// reason given in except.
+// suite is the test suite of a client library. All of it passes on both servers, except for tests that fail in memory for the reason in
+// except.
 type suite struct {
 	// run runs the named tests, nil for all, and returns how each ended ("passed", "failed", "skipped") and what they printed.
 	run    func(t *testing.T, address string, tests []string) (map[string]string, string)
@@ -38,7 +37,7 @@ const super = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 
 // play runs a suite against both servers at once.
 func (s *suite) play(t *testing.T) {
-	// As far as over a network: some tests cut a connection and count on the answer coming too late.
+	// As slow as a network: some tests cut a connection, and rely on an answer that comes too late.
 	memory := zktest.Start(t, zktest.WithExtendedTypes(), zktest.WithSuperDigest(super), zktest.WithLatency(time.Millisecond))
 	real := realzk.Start(t, realzk.Options{
 		Config:     map[string]string{"extendedTypesEnabled": "true", "forceSync": "no"},
@@ -68,8 +67,8 @@ func (s *suite) play(t *testing.T) {
 	t.Logf("%d tests, %d of them pass on both servers", len(want), passed)
 }
 
-// settled runs the suite, and up to four times more the tests that have not passed and should. These have clocks of their own,
-// and may be too late on a busy machine.
+// settled runs the suite, and then, up to four times, the tests that did not pass and should. These have their own clocks, and may be too
+// late on a busy machine.
 func (s *suite) settled(t *testing.T, where, address string) map[string]string {
 	results, out := s.run(t, address, nil)
 	for range 4 {
@@ -99,14 +98,14 @@ func verdicts(out string, line *regexp.Regexp) map[string]string {
 		if w := words[verdict]; w != "" {
 			verdict = w
 		}
-		if results[m[2]] != "failed" { // a test may fail in its end after having passed
+		if results[m[2]] != "failed" { // a test may fail at its end after it has passed
 			results[m[2]] = verdict
 		}
 	}
 	return results
 }
 
-// bounded runs a program that has ten minutes, in an empty directory, and returns its output whatever its exit status.
+// bounded runs a program for at most ten minutes, in an empty directory. It returns the output whatever the exit status.
 func bounded(t *testing.T, address, name string, args ...string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -123,7 +122,7 @@ func bounded(t *testing.T, address, name string, args ...string) string {
 	return string(out)
 }
 
-// go-zookeeper's own helper starts servers; ours takes the one there is.
+// go-zookeeper's own helper starts servers; ours takes the running one.
 func TestGoZooKeepersOwnTests(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	t.Parallel()
@@ -163,7 +162,7 @@ func TestGoZooKeepersOwnTests(t *testing.T) {
 	s.play(t)
 }
 
-// Why tests of a client's own suite do not pass in memory.
+// Reasons why tests of a client's own suite fail in memory.
 const (
 	ensemble = "takes an ensemble whose servers can be stopped one by one"
 	restart  = "takes a restart, at which this server forgets everything"
@@ -198,7 +197,7 @@ var kazooExcept = map[string]string{
 	"kazoo/tests/test_sasl.py::TestSASLGSSAPIAuthentication::test_invalid_gssapi_auth":     sasl,
 }
 
-// kazooLeftOut are files of tests that do not run at all.
+// kazooLeftOut are the test files that do not run at all.
 var kazooLeftOut = map[string]string{
 	"kazoo/tests/test_eventlet_handler.py": "the client's tests once more, in other threads",
 	"kazoo/tests/test_gevent_handler.py":   "the client's tests once more, in other threads",
@@ -240,7 +239,7 @@ func TestKazoosOwnTests(t *testing.T) {
 		if tests == nil {
 			tests = all
 		}
-		results := map[string]string{} // of a test that says nothing, the process has died
+		results := map[string]string{} // if a test says nothing, its process has died
 		for _, test := range tests {
 			results[test] = "lost"
 		}
@@ -266,7 +265,7 @@ func TestKazoosOwnTests(t *testing.T) {
 // run executes a client program against an address and returns its output.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a hang; the programs have bounds of their own
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a hang; the programs have their own limits
 	defer cancel()
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	require.NoError(t, err, "%s %s:\n%s", name, strings.Join(args, " "), out)

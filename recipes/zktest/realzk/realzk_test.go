@@ -28,7 +28,7 @@ func TestAKilledServerIsGoneAndComesBackAsAnotherProcess(t *testing.T) {
 	require.NotEqual(t, pid, s.Pid)
 }
 
-// saying waits for an answer to a four-letter word that contains text: a busy machine may be too late with one.
+// saying waits until the answer to a four-letter word contains text: a busy machine may answer too late.
 func saying(t *testing.T, s *realzk.Server, word, text string) (answer string) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); !strings.Contains(answer, text); answer = s.Word(word) {
@@ -49,7 +49,7 @@ func TestAPausedServerHasStoppedWhenPauseReturns(t *testing.T) {
 		for _, thread := range threads {
 			stat, err := os.ReadFile(thread)
 			require.NoError(t, err)
-			_, state, _ := strings.Cut(string(stat), ") ") // behind the thread's name
+			_, state, _ := strings.Cut(string(stat), ") ") // after the thread's name
 			require.Equal(t, "T", state[:1], "%s", stat)
 		}
 		s.Resume()
@@ -57,8 +57,8 @@ func TestAPausedServerHasStoppedWhenPauseReturns(t *testing.T) {
 	}
 }
 
-// A port found free was given to a client that connected to another server. The server it was meant for, or one that was
-// restarted on it, found its address in use.
+// A port found free was given to a client that connected to another server. The server that was to have it, or one restarted on it, found
+// its address in use.
 func TestAPortFoundFreeIsGivenToNobodyElse(t *testing.T) {
 	var low, high int
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
@@ -76,14 +76,14 @@ func TestAPortFoundFreeIsGivenToNobodyElse(t *testing.T) {
 	}
 }
 
-// A cut in one direction, a partition, and a server that comes back to one.
+// A cut in one direction, a partition, and a server that restarts during a cut.
 func TestANetworkLosesWhatItIsToldToLose(t *testing.T) {
 	n := realzk.InNetwork(t)
 	if n == nil {
 		return
 	}
 	s := n.StartEnsemble(1, realzk.Options{TickTime: 500 * time.Millisecond})[0]
-	// A server that is slower than a word's time passes for one that cannot be reached: no false alarm.
+	// A server that is slower than a word's time limit seems unreachable: no false alarm.
 	answers := func() bool { return s.Word("ruok") == "imok" }
 	answersAgain := func() { saying(t, s, "ruok", "imok") }
 	answersAgain()
