@@ -31,7 +31,6 @@ var binary = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// command is a locktree command.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	programs, err := binary()

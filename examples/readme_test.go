@@ -69,7 +69,7 @@ func TestReadme(t *testing.T) {
 }
 
 // steady replaces text that differs from run to run without meaning: the server's address, a token's zxid, and seconds on a slow machine,
-// with the messages meanwhile.
+// with its progress messages.
 func steady(srv *zktest.Server, out string) string { return steadyAt(srv.Addr(), out) }
 
 var (
@@ -179,7 +179,7 @@ func fileBlock(t *testing.T, ref string) string {
 	return unindent(body)
 }
 
-// unindent removes the first line's indentation, and at the end that of the closing comment.
+// unindent removes the first line's indentation from every line, and at the end that of the closing comment.
 func unindent(s string) string {
 	s = strings.TrimRight(s, "\t \n") + "\n"
 	indent := s[:len(s)-len(strings.TrimLeft(s, "\t "))]

@@ -17,15 +17,15 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
 
-// A runbook is a help topic. The test types, writes or compares each block that six blanks or more indent:
+// A runbook is a help topic. The test types, writes or compares each block that is indented by six blanks or more:
 //
 //	$ COMMAND        typed into a shell; it succeeds, unless the lines below it have one that begins with "Error:"
 //	OTHER LINE       what the command shows; ... is any text, and alone on a line any lines. Without one, nothing is compared
 //	configuration    written to the file that the sentence before it names last, as in "locks.locktree.hcl:";
 //	                 with + and - in front of lines, a change of that file; after "already has:", text that it contains
 //
-// The operator's shell gets the commands, except those below a sentence that says "on every server" or "on one server". A block below a
-// sentence with one of the words in skip is for other servers than the test's.
+// The commands are typed into the operator's shell, but below a sentence that says "on every server" or "on one server" they are typed
+// there. A block below a sentence with one of the words in skip is for other servers than the test's.
 type runbook struct {
 	t       *testing.T
 	topic   string
@@ -36,7 +36,7 @@ type runbook struct {
 	hosts   []*shell          // a shell on every server
 	skip    []string
 
-	// The in-memory server has no files and no process. There, each function replaces a block for the servers that begins with this line.
+	// The in-memory server has no files and no process. These functions stand in for the servers' blocks that begin with these lines.
 	instead map[string]func()
 
 	// edit, when not nil, makes the changes to the topic that it leaves to its reader.
@@ -239,8 +239,8 @@ func digestOf(user, password string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// hostShell is a shell on the machine of a server: Debian's zkServer.sh and zkCli.sh read the location of its files from zkEnv.sh beside
-// them.
+// hostShell is a shell on the machine of a server: Debian's zkServer.sh and zkCli.sh read the location of the server's files from zkEnv.sh
+// beside them.
 func hostShell(t *testing.T, server *realzk.Server, backup string) *shell {
 	const debians = "/usr/share/zookeeper/bin"
 	bin := t.TempDir()

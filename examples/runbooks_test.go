@@ -195,7 +195,7 @@ func TestRunbookMigrateEnsemble(t *testing.T) {
 		over := make(chan error, 1)
 		go func() { over <- untilGone(t, program(t, from, "worker-2"), permit) }()
 		r.between = func(step int) {
-			if step == 3 { // it is over: now step 4
+			if step == 3 { // now the test does step 4
 				require.ErrorIs(t, <-over, recipes.ErrNotProvisioned)
 				require.ErrorIs(t, context.Cause(permit.Context()), recipes.ErrReleased, "a holder lost its permit")
 				_, err = program(t, to, "worker-1").Semaphore(workers).Acquire(t.Context(), 1)

@@ -61,7 +61,7 @@ func TestTheQuickForm(t *testing.T) {
 // counted checks the counts: wake-ups, stale writes and double grants.
 func counted(t *testing.T, r *claims.Results) {
 	require.Len(t, r.Herd, 6)
-	for _, h := range r.Herd { // every release wakes all that watch the parent, but not all that watch the one before them
+	for _, h := range r.Herd { // every release wakes all that watch the parent, but not those that watch their predecessor
 		require.Empty(t, h.Missing, h.System)
 		switch h.System {
 		case "all watch the parent":

@@ -319,7 +319,7 @@ var (
 	tag      = regexp.MustCompile(`<[^>]*>`)
 )
 
-// page waits until a problem of a page says all of says, notes it, and returns how many looks that took.
+// page waits until a problem of a page contains all of says, notes it, and returns how many looks that took.
 func (i *incident) page(page string, says ...string) (looks int) {
 	i.t.Helper()
 	eventually(i.t, func() string {
@@ -487,7 +487,7 @@ func steady(text string) string {
 	for _, v := range varying {
 		text = regexp.MustCompile(v[0]).ReplaceAllString(text, v[1])
 	}
-	// Keep text that repeats for each server once.
+	// Text that repeats for each server is kept once.
 	parts := strings.Split(strings.TrimSpace(text), "; ")
 	for n := len(parts) - 1; n > 0; n-- {
 		if at := strings.LastIndex(parts[n-1], "host:port"); at >= 0 && strings.HasPrefix(parts[n], parts[n-1][at:]) {

@@ -178,7 +178,7 @@ func TestOnlyMetricsThatExistAreAskedFor(t *testing.T) {
 	}
 }
 
-// Grafana still draws every panel type, with the data source that its user chooses.
+// Today's Grafana draws every panel, with the data source that its user chooses.
 func TestDashboardIsPlain(t *testing.T) {
 	ids, taken := map[int]bool{}, map[[2]int]string{}
 	for _, p := range panels(t) {

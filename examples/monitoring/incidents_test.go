@@ -291,7 +291,7 @@ func ensembleAway(i *incident) {
 	i.status(out, "refused")
 }
 
-// issue writes an authority, and with their keys the servers' certificate and one that expired yesterday.
+// issue writes an authority, the servers' certificate and one that expired yesterday, the last two with their keys.
 func issue(t *testing.T, dir string) {
 	t.Helper()
 	now := time.Now()

@@ -24,7 +24,7 @@ func begun(t *testing.T) (*exchange, []byte) {
 	return x, token
 }
 
-// Any such answer of a server to a ticket ends the login with an error that names it. Nothing panics.
+// A server's hostile answer to a ticket ends the login with an error that names it. Nothing panics.
 func TestHostileAnswersToATicket(t *testing.T) {
 	_, request := begun(t)
 	id, body, err := unframe(request)
@@ -108,7 +108,7 @@ func FuzzCache(f *testing.F) {
 	})
 }
 
-// gokrb5 puts the file into its error, with its users' keys.
+// gokrb5 puts the file into its error, with every key in it.
 func TestAKeytabThatIsCutShortIsNotQuoted(t *testing.T) {
 	whole := append([]byte{5, 2, 0, 0, 0, 80}, []byte("the key of everybody, which nobody may read, and more of it")...)
 	path := t.TempDir() + "/keytab"

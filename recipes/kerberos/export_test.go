@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Ends returns when the tickets at hand for servers end.
+// Ends returns the end times of the tickets at hand for servers.
 func (l *Login) Ends() (ends []time.Time) {
 	l.turn.Lock()
 	defer l.turn.Unlock()
@@ -17,7 +17,7 @@ func (l *Login) Ends() (ends []time.Time) {
 	return ends
 }
 
-// ServerOf returns the server principal that a login asks a ticket for.
+// ServerOf returns the server principal whose ticket a login asks for.
 func (l *Login) ServerOf(ctx context.Context, server, address string) (string, error) {
 	s, err := l.server(ctx, server, address)
 	return s.String(), err

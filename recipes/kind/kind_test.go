@@ -326,8 +326,8 @@ func FuzzParseContender(f *testing.F) {
 	})
 }
 
-// While a password is replaced, a user has two. A list that masks them has two equal entries. They counted as one too few for the
-// declaration, so a user without ADMIN saw a change in every plan.
+// While a password is replaced, a user has two. A list that masks them has two equal entries. Compared with the declaration, they counted
+// as one, so a user without ADMIN saw a change in every plan.
 func TestTwoPasswordsOfOneUserAreNoChangeWhereTheyAreMasked(t *testing.T) {
 	acl := func(entries ...string) (list kind.List) {
 		for _, e := range entries {

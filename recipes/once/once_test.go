@@ -370,7 +370,7 @@ func TestAJobThatIsReplacedBetweenTwoRequestsGoesOn(t *testing.T) {
 	}
 }
 
-// A job at another path is another job: its programs at the old path get an error.
+// A job at another path is another job: its programs at the old path get ErrNotProvisioned.
 func TestAJobThatHasAnotherPathIsNotProvisioned(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
@@ -385,7 +385,7 @@ func TestAJobThatHasAnotherPathIsNotProvisioned(t *testing.T) {
 	})
 }
 
-// The lock is broken before the start is written, and the lease does not know yet. The error called that a record that does not exist.
+// The lock is broken before the start is written, and the lease does not know yet. The error then said that the record does not exist.
 func TestALockThatIsBrokenBeforeTheStartIsLost(t *testing.T) {
 	for _, op := range []string{"exists", "getData"} {
 		inLab(t, func(t *testing.T, l *lab) {

@@ -76,7 +76,7 @@ func each(paths ...string) func() map[string]int {
 	return func() map[string]int { return m }
 }
 
-// Every recipe meets every end. The gauges are compared at every step.
+// Every recipe goes through every end. The gauges are compared at every step.
 func TestGaugesTellTheTruthAtEveryEndOfEveryRecipe(t *testing.T) {
 	for name, way := range everyWay() {
 		t.Run(name, func(t *testing.T) {

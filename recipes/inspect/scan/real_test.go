@@ -69,7 +69,7 @@ func TestAnEnsembleOfThree(t *testing.T) {
 		x := snap.Sessions[c.Session]
 		require.NotEmpty(t, x.Address)
 		require.Equal(t, 10*time.Second, x.Timeout)
-		// Expires is by this machine's clock, not by that of a leader in another zone: off by its timeout, a tick, and a third of our
+		// Expires is by this machine's clock, not a leader's in another zone. It differs by up to its timeout, a tick, and a third of our
 		// timeout.
 		require.Less(t, x.Expires.Sub(snap.At).Abs(), time.Minute)
 		require.False(t, x.Away)

@@ -252,7 +252,7 @@ func TestWhatARefreshAsksFor(t *testing.T) {
 			harness.Declare(t, srv, paths[i], kind.Mutex.New())
 		}
 		b := program(t, srv, "b")
-		// These contenders have no lock in a program: soon after its grant, such a lock asks for its node, which would be counted.
+		// These contenders have no lock in a program: soon after its grant, such a lock asks for its node, and would be counted.
 		holder, err := program(t, srv, "a").Session(t.Context())
 		require.NoError(t, err)
 		for _, path := range paths[:10] {

@@ -138,8 +138,8 @@ func Refused(t *testing.T, old, other Dial, halt Halt) {
 	b.do(exists(0, "!/refused/late"), codeNoNode)
 }
 
-// Late checks that a create can be executed after a later write of its session that was answered. The write uses a connection that via, or
-// dial if via is nil, makes while the create is held up.
+// Late checks that a create can be executed after a later write of its session that was answered. While the create is held up, the write
+// goes over a new connection by via, or by dial if via is nil.
 func Late(t *testing.T, dial, via Dial, halt Halt) {
 	t.Helper()
 	a := newActor(t, dial, "/late")

@@ -156,8 +156,8 @@ func genWatchOp(t *rapid.T) Op {
 	}
 }
 
-// racy reports whether ZooKeeper's threads race on requests close behind this one. After setACL, it checks against the old list or the new.
-// From a createContainer with an ephemeral node's flag it makes a container, but refuses it children until it is committed.
+// racy reports whether ZooKeeper's threads race on requests close behind this one. After setACL, ZooKeeper checks against the old list or
+// the new. From a createContainer with an ephemeral node's flag it makes a container, but refuses it children until it is committed.
 func racy(o Op) bool {
 	return o.Op == wire.OpSetACL || o.Op == wire.OpCreateContainer && (o.Flags == 1 || o.Flags == 3) || slices.ContainsFunc(o.Ops, racy)
 }

@@ -28,7 +28,7 @@ func Run(t *testing.T, dial Dial) {
 // It fails with the shortest sequence that it finds with different answers. The number of sequences is rapid's, 100 unless -rapid.checks
 // says otherwise.
 //
-// The server must be new, without other writes meanwhile, even of its own container reaper: zxids are compared exactly.
+// The server must be new, without other writes meanwhile, even by its own container reaper: zxids are compared exactly.
 func Random(t *testing.T, dial Dial, reference ...zktest.Option) {
 	t.Helper()
 	ref := newReference(append(as(t, dial), reference...)...)

@@ -10,7 +10,7 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/internal/store"
 )
 
-// The client's rules and the server's share no line.
+// The client's rules and the server's share no line of code.
 func TestTheClientsRulesForPathsAndTheServersAgree(t *testing.T) {
 	element := rapid.OneOf(rapid.SampledFrom([]string{"", "a", ".", "..", "...", ".a", "\x00", "\x1f", "\x7f", "\u009f", "\ud7ff", "\ue000", "\uf900", "\uffef", "\ufff0", "😀", "\xff"}), rapid.String())
 	rapid.Check(t, func(t *rapid.T) {
