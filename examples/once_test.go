@@ -17,7 +17,7 @@ import (
 )
 
 // The timers of three machines fire at the same moment, with the unit's command line and the machines' identity: the job runs on one of
-// them. The test dates the declaration back, as if the job had been declared the day before. The schedule is half a day away: at any hour,
+// them. The test dates the declaration back, as if the job had been declared a day or more before. The schedule is half a day away: at any hour,
 // its last slot is not too late, and the one before is.
 func TestRunbookNightlyJob(t *testing.T) {
 	effort.Proof(t, effort.Unraced)

@@ -396,7 +396,7 @@ func stepSet(m setState, e event) []any {
 	return []any{m}
 }
 
-// simMember is a lock that is taken in sets.
+// simMember is a lock of the simulated worlds.
 type simMember struct {
 	path   string
 	recipe simRecipe

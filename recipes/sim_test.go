@@ -32,7 +32,7 @@ var (
 	simFrom     = flag.Int("sim.from", envInt("SIM_FROM", 0), "the first seed")
 	simFailures = flag.Int("sim.failures", envInt("SIM_FAILURES", 3), "how many failing seeds to show before giving up")
 	simTrace    = flag.Bool("sim.trace", os.Getenv("SIM_TRACE") != "", "print every request that reaches the servers")
-	simRepeat   = flag.Int("sim.repeat", envInt("SIM_REPEAT", 1), "how often to replay it: Go orders goroutines anew each time")
+	simRepeat   = flag.Int("sim.repeat", envInt("SIM_REPEAT", 1), "how often to replay it: Go orders goroutines differently each time")
 )
 
 func envInt(name string, otherwise int) int {

@@ -195,7 +195,7 @@ var importRules = []struct {
 	{"cmd/locktree/internal/stack", stacks,
 		"a stack is loaded, dialled and read before a command shows or applies it: it knows no command and no page"},
 	{"cmd/locktree/internal/disk", with(stacks, "cmd/locktree/internal/disk"),
-		"a file is written whole or not at all, whatever is in it"},
+		"a file is replaced whole or not at all, whatever is in it"},
 	{"cmd/locktree/internal/live", with(stacks, with(planned, "cmd/locktree/internal/screen", "cmd/locktree/internal/live")...),
 		"what exists is read and shown: it is neither loaded nor changed here"},
 	{"cmd/locktree/internal/starter", with(stacks, "cmd/locktree/internal/disk", "cmd/locktree/internal/starter"),

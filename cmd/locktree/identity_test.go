@@ -319,8 +319,8 @@ const tablePage = "../../testdata/identities.md"
 
 const tableHead = `# Who may do what
 
-As it was run: a stack with one administrator, one reader and one program in its access lists, and somebody who administers
-another stack. A number in brackets points to a line below the table: what the command
+The table shows the result of each command. The stack has one administrator, one reader and one program in its access lists;
+another administrator has another stack. A number in brackets points to a line below the table: what the command
 said. "make golden" writes this page.
 
 `
