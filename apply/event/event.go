@@ -58,8 +58,8 @@ type (
 		Path   string
 		Action plan.Action
 	}
-	// Left: these locks were to be created again because their nodes may be containers. They are in use, so they stay as they are.
-	// The next apply tries again.
+	// Left: these locks were to be created again, because their nodes may be ZooKeeper containers, which servers delete when empty. They
+	// are in use, so they stay as they are. The next apply tries again.
 	Left struct{ Addrs []plan.Addr }
 	// Committed: the transaction is done. Resolved: its reply was lost, and its outcome
 	// was determined by reading back.

@@ -125,7 +125,8 @@ func (f *goFile) lock(g *group, m *member, name, key, path string) {
 // step is the last step of the member's address.
 func (m *member) step() string { return typeName(m.block.Kind) + "." + m.block.Label }
 
-// segment returns the expression for what the member adds to a path. place is the name of the variable for its place.
+// segment returns the Go expression for the part of a path that the member adds. In the generated code, the variable whose name is
+// place has the address and path of the group around the member.
 func (m *member) segment(place string) string {
 	switch {
 	case m.block.Kind == nil:

@@ -205,7 +205,7 @@ func importedAlready(p *plan.Plan, s *access.Sides, imp *plan.Import, want *plan
 }
 
 // hasVanished reports whether an import block names a node that is gone, and warns of it. Such a block must not stop a plan: it was
-// right once. Servers delete a container that was taken over in use some time after its last contender has left.
+// right once. If a container was imported while it was in use, the servers delete it some time after its last contender has left.
 func hasVanished(p *plan.Plan, s *access.Sides, imp *plan.Import, want *plan.Node) bool {
 	if imp.ByCommand || s.Have[imp.Path] != nil || insideLock(s, imp.Path) {
 		return false

@@ -34,7 +34,7 @@ type Usage struct {
 type Keys struct {
 	Nodes  int `json:"nodes"`
 	Looked int `json:"looked_at"`
-	Used   int `json:"in_use"` // how many of the keys that were looked at
+	Used   int `json:"in_use"` // how many of the keys that were looked at are in use
 }
 
 // NewUsage is who uses a lock; a nil Usage has no users.

@@ -93,7 +93,7 @@ func sumOf(answer []*plan.Plan) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Decode reads what Encode wrote, if this program is of the version that wrote it, and answers the question. The error is
+// Decode reads what Encode wrote, if this program is of the version that wrote it, and answers the question. The error may be
 // [ErrNotPlan], a [*VersionError] or the reader's own. Any other error says that the file is cut off or damaged, or that this
 // program makes another plan. No input makes it panic.
 func Decode(r io.Reader, version string) (*File, error) {

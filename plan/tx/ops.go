@@ -50,8 +50,8 @@ func deleteOps(c *plan.Change) []Op {
 	return append(ops, Op{Kind: OpDelete, Addr: c.Addr, Path: c.Path, Version: c.Before.Live.Version})
 }
 
-// keptClear is the data version that a family's new node gets if the old node had a lower one. So a late transaction, which checks
-// the old version, fails.
+// keptClear is the data version that a family's new node gets if the old node had a lower one. So a client's transaction fails
+// that was sent for the old family and arrives late, because it checks the old version.
 const keptClear = 2
 
 // writeOps returns the operations that create or update the node, its parts after it.

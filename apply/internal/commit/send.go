@@ -60,8 +60,8 @@ type Sender struct {
 
 	// The transaction under way.
 	tx    *tx.Transaction
-	all   []tx.Op        // all that is sent: history, the operation of first, deletions of contenders, operations of tx
-	notes int            // how many operations of all are the history and the operation of first
+	all   []tx.Op        // all that is sent: for the history, from Sender.first, to delete contenders, and of tx
+	notes int            // how many operations of the field all are for the history or from Sender.first
 	size  int            // the size of all, in bytes
 	noted *history.Entry // what the transaction adds to the history; nil if it may not write the history
 }

@@ -127,7 +127,8 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 	}
 }
 
-// setState writes the state of a lock that is to be deleted, fenced, and notes the new version. After a crash, a new plan makes
+// setState writes the state of a lock that is to be deleted, and notes the new version in the plan. The apply lock fences the write.
+// After a crash, a new plan makes
 // the same changes, and warns that the lock was left draining.
 //
 // setState does not raise the generation, and the lock's checksum does not cover the state. So the state is no drift: a plan opens

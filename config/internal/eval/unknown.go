@@ -25,7 +25,7 @@ func isUnseen(d *static.Decl) bool {
 	return d.Block != nil && slices.Contains([]string{"principal", "acl", "check", "import", "removed"}, d.Block.Type.Name)
 }
 
-// hide makes those attributes unknown that have no value in references to a node.
+// hide makes those attributes of a node unknown that have no value yet. References to the node then see unknown values.
 func (i *Instance) hide(attrs map[string]cty.Value) {
 	attrs["path"] = cty.UnknownVal(cty.String)
 	if i.Nameless {

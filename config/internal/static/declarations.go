@@ -198,8 +198,8 @@ func (r *reading) decodeFiles() *syntax.Block {
 	return root
 }
 
-// checkVersion looks for required_version alone, so that it works on a file whose language this program does not know. The
-// diagnostics of the two bodies are dropped for that reason: when the version fits, syntax.Decode finds the same errors.
+// checkVersion looks for required_version alone, so that it works on a file whose language this program does not know. It drops
+// the diagnostics of the file and of its locktree block: when the version fits, syntax.Decode finds the same errors.
 func (r *reading) checkVersion(body hcl.Body) *hcl.Diagnostic {
 	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "locktree"}}})
 	for _, b := range content.Blocks {
@@ -497,7 +497,7 @@ func (r *reading) orderOf(n *Node) (all []*Node) {
 	return all
 }
 
-// orderedIn is the namespace inside another one that has the lock in its order.
+// orderedIn is the nearest namespace around n, inside outer, whose order names n. It is nil if there is none.
 func (n *Node) orderedIn(outer *Node) *Node {
 	in := n.Parent
 	for in != outer && !slices.Contains(in.Order, n) {

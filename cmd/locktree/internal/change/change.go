@@ -1,8 +1,8 @@
 // Package change plans, asks and applies. apply, destroy and import do their work here.
 //
 // It relies on package apply for the order of one apply, and on a [Host] that shows results and asks a person. It parses no flags,
-// and it never writes before the approval. Ensembles share no transaction: if one fails, those before it stay applied, and the
-// error says so.
+// and before the approval it writes nothing but its contender for the apply lock. Ensembles share no transaction: if one fails, those
+// before it stay applied, and the error says so.
 //
 //	err := change.Run(ctx, host, change.Options{AutoApprove: true}, s, func(*plan.Plan) {})
 package change
@@ -147,7 +147,7 @@ type applying struct {
 	shown   *progress
 }
 
-// apply are the options of package apply. The operation is the word Terraform writes into its lock.
+// apply are the options of package apply. The operation is written into the apply lock, named as Terraform names its own.
 func (o Options) apply(destroy bool, show func(event.Event)) apply.Options {
 	operation := "OperationTypeApply"
 	if destroy {

@@ -90,7 +90,7 @@ func (p *progress) event(e event.Event) {
 // isGrouped reports whether an event is shown with others like it.
 func (p *progress) isGrouped(e event.Event) bool {
 	switch e := e.(type) {
-	case event.Started, event.ACLApplied: // the number of access lists was shown before the first
+	case event.Started, event.ACLApplied: // event.ACLPhase, which came before, has shown how many there are
 		return true
 	case event.Applied:
 		p.groups.Add(p.ensemble, e)

@@ -208,7 +208,7 @@ var demoLocks = []struct {
 // demoWork is how long a holder of the demo keeps a lock: long enough for a queue, short enough for a spectator.
 const demoWork = 40 * time.Millisecond
 
-// demoPatience is how long a program of the page waits for a lock: long enough that a person sees a circle.
+// demoPatience is how long a program of the page waits for a lock: long enough that a person sees a deadlock on the page.
 const demoPatience = 15 * time.Second
 
 // demoSession is the programs' session timeout: as long as the server grants, so that the demo goes on after a machine

@@ -28,7 +28,7 @@ const (
 
 	// Only exec ends with these codes; otherwise it ends with the code of its command. Commands rarely use these codes; timeout(1)
 	// uses those from 124 on in a similar way, and env(1) those from 125 on.
-	Slot      = 122             // with -once: the slot was run or skipped before; -E sets another code
+	Slot      = 122             // with -once: the slot (a scheduled time of the job) was run or skipped before; -E sets another code
 	Lost      = 123             // the lock was lost before or while the command ran, or exec told the command to end
 	Conflict  = 124             // the lock is held, draining or has a full queue, -timeout was over, or exec was asked to leave the queue; -E sets another code
 	Own       = 125             // anything that failed outside the command

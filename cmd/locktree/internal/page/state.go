@@ -71,7 +71,7 @@ type board struct {
 	document  []byte            // what status writes; nil until it is requested after news
 	version   int               // counts the calls of news
 	pages     map[string][]byte // rendered since the last news
-	metrics   []byte            // their text at the time measured; nil until they are requested after news
+	metrics   []byte            // the metrics as text, of the time in measured; nil until they are requested after news
 	measured  time.Time
 	rendered  time.Time // when render last cleared the pages because of their age
 }

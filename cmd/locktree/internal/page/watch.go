@@ -106,7 +106,7 @@ func Follow(ctx context.Context, targets []Target, interval time.Duration, show 
 		of       int
 		snap     *scan.Snapshot
 		err      error
-		progress string // there is no answer yet
+		progress string // if not empty, the look is still under way, and this is no answer
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup

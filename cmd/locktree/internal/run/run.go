@@ -51,7 +51,7 @@ type Options struct {
 	Timeout, AtLeast time.Duration // 0: Timeout never ends, AtLeast does not wait
 	Mode             string        // of read-write locks: "read" or "write"
 	Permits          int
-	Once             bool // the newest slot
+	Once             bool // run the newest slot of a job
 	Key              stack.Key
 	ID               string
 	Session          time.Duration // the session timeout to ask for; 0 is the ensemble's

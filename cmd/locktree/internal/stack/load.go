@@ -160,7 +160,8 @@ type Where struct {
 }
 
 // Find returns the stack's configuration, or the servers that the command line and the environment name. It also returns the
-// prefix of the locks to look at. If the parameter at is an address, the prefix is its path, and its ensemble is the only one.
+// prefix of the locks to look at. If the parameter at is an address, the prefix is its path, and the
+// configuration has only its ensemble.
 func (l *Loader) Find(w Where, at string) (cfg *config.Config, prefix string, err error) {
 	if IsAddress(at) {
 		if cfg, err = l.Load(w.Inputs); err != nil {

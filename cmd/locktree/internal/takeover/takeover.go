@@ -2,7 +2,7 @@
 // configuration.
 //
 // It relies on package survey to recognise locks by the names of their contenders, and on package change to plan, ask and apply.
-// [Tree] uses a connection that cannot write. Only [One] writes to ZooKeeper, after an approval.
+// [Tree] uses a connection that cannot write. Only [One] changes nodes, after an approval.
 //
 //	err := takeover.Tree(ctx, screen, loader, takeover.Options{From: "/locks", File: "locks.locktree.hcl"})
 package takeover

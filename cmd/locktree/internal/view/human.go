@@ -224,7 +224,7 @@ func Shorten(name string, room int) string {
 	return string(r[:head]) + "…" + string(r[len(r)-(room-1-head):])
 }
 
-// Quote is a text as the configuration would write it.
+// Quote returns a text in quotation marks. It escapes special characters as Go does.
 func Quote(s string) string { return strconv.Quote(s) }
 
 // PluralWord chooses the form of a word after a number.
