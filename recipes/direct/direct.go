@@ -78,8 +78,8 @@ func (s *Session) ChildrenW(ctx context.Context, path string) (names []string, s
 	return names, stat, changeChannel(watched, call, w), err
 }
 
-// changeChannel returns the Done channel of the context "watched". A watch that fires ends this context. The end of "watched"
-// also stops the watch, even if the caller's context goes on.
+// changeChannel turns a watch into a channel, the Done channel of the context watched. The watch w calls the function call when it
+// fires, and call ends watched. The end of watched also stops w. If w is nil, there is no channel.
 func changeChannel(watched context.Context, call func(), w *session.Watch) <-chan struct{} {
 	if w == nil {
 		call()

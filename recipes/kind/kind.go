@@ -11,7 +11,8 @@ type Kind struct {
 	Name string
 	// Doc is one sentence for the language reference.
 	Doc string
-	// Container is true for a kind whose nodes hold other nodes instead of contenders. ZooKeeper's container nodes are another thing.
+	// Container is true for a kind whose nodes hold the nodes of other declarations, as a namespace does. ZooKeeper's container nodes are
+	// another thing.
 	Container bool
 	// Children are the persistent child nodes that the wire format needs, created and deleted in the same transaction as the node itself.
 	Children []string
@@ -106,7 +107,7 @@ var (
 	_     = register(Namespace, Mutex, RWLock, Semaphore, Election, Keyed)
 )
 
-// register makes kinds known. A further kind calls register in an init of its own file, which runs after the line above.
+// register makes kinds known. A further kind calls register in an init of its own file, which runs after package variables are set.
 func register(more ...*Kind) bool {
 	for _, k := range more {
 		kinds = append(kinds, k)

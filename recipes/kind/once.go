@@ -20,7 +20,7 @@ var Once = &Kind{
 		Admit: firstHolds, Marked: true,
 		Exclusive: map[string]string{WireCurator: "lock-"},
 	}},
-	New: func() Params { return applyDefaults(&OnceParams{Keep: 30}) },
+	New: func() Params { return applyDefaults(&OnceParams{}) },
 }
 
 func init() { register(Once) }

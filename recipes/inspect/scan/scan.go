@@ -295,7 +295,7 @@ const maxGraph = 200
 
 // shortQueue keeps the first maxGraph waiters of a long queue. Of the later ones it keeps those whose session has a contender in another
 // lock, until there are twice maxGraph in all. Even if all of these fit, the short list hides one type of cycle: one in which a reader
-// waits for a writer that was left out. Every other waiter also waits for a holder directly, and the short list keeps all holders.
+// waits for a writer that was left out. Each waiter except such a reader also waits for a holder directly, and shortQueue keeps all holders.
 func shortQueue(in *inspect.Report, stands map[int64]int) *inspect.Report {
 	if len(in.Waiters) <= maxGraph {
 		return in

@@ -49,8 +49,8 @@ const (
 	wordBytes = 40 << 10
 	maxAnswer = 64 << 20 // the longest answer: a million contenders
 	maxLine   = 1 << 20  // no path is longer
-	// memberFor replaces the first wordFor if only the ensemble's configuration names the server, not this client's. A long answer still
-	// gets more time.
+	// memberFor is wordFor for a server that only the ensemble's configuration names, not this client's. Its answer gets the same
+	// further time for each wordBytes.
 	memberFor = 2 * time.Second
 	// leaderEvery is the shortest time between two dumps of the leader: a dump costs the leader more than other servers.
 	leaderEvery = 5 * time.Second

@@ -30,7 +30,7 @@ type Declaration struct {
 	w       *session.Watch               // fires when the node must be read again
 	Changed <-chan struct{}              // closed when the node must be read again
 	dropped chan struct{}                // see Dropped
-	brought *atomic.Pointer[Declaration] // the copy that open made for the last handle with parameters
+	brought *atomic.Pointer[Declaration] // the copy that open made for the last program that brought parameters of its own
 
 	Kind       *kind.Kind  // the kind of Params
 	Place      *kind.Place // the place in a declared order; nil if there is none
@@ -451,7 +451,7 @@ func (e *Reader) keyOf(ctx context.Context, q *Name) (*KeyPathError, error) {
 }
 
 // Elsewhere returns a *KeyPathError if the cache shows that q is a wrong name for a key's lock. The call then learns that
-// without a request or a turn.
+// without a request, and without waiting for other goroutines.
 func (c *Cache) Elsewhere(q *Name) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -522,8 +522,8 @@ func (d *Declaration) openKeys(k *kind.Kind) (*Declaration, error) {
 	return d.keys, nil
 }
 
-// KeyNode returns the node of the key that q names, for a place in queue; nil if q is no key. At the gate SeenOthers is true,
-// because a call waits there only behind other contenders.
+// KeyNode returns the node of the key that q names, for a place in queue; nil if q is no key. In a semaphore's queue of waiters (the gate),
+// the result says that others were seen (SeenOthers), because a call waits there only behind other contenders.
 func (q *Name) KeyNode(d *Declaration, queue kind.Queue) *znode.KeyNode {
 	if d.family == nil {
 		return nil

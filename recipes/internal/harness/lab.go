@@ -109,7 +109,7 @@ func (l *Lab) Client(id string, change ...func(*recipes.Config)) *recipes.Client
 	return c
 }
 
-// Awake makes a client on a machine that never sleeps. That saves the system calls that ask for the machine's sleep.
+// Awake makes a client on a machine that never sleeps. That saves the system calls that find out how long the machine slept.
 func (l *Lab) Awake(id string, dial func(context.Context, string, string) (net.Conn, error)) *recipes.Client {
 	return l.Asleep(id, dial, func() time.Duration { return 0 })
 }
@@ -203,7 +203,7 @@ func (l *Lab) Granted(ch <-chan Result[*recipes.Lease], about ...any) Result[*re
 	return r
 }
 
-// Refused tries to take a lock. It requires an error that matches the parameter with, and returns the error.
+// Refused tries to take a lock. It requires that the error matches the argument with (errors.Is), and returns the error.
 func (l *Lab) Refused(take Take, with error, about ...any) error {
 	l.T.Helper()
 	_, err := take(l.T.Context())

@@ -60,7 +60,7 @@ func (l *Use) Alone() error {
 	if h.leases > 1 {
 		return fmt.Errorf("recipes: %s was entered %d times; give the inner leases back first", h.Of.Path(), h.leases)
 	}
-	if !step(holdMoves, &h.state, exchanging) { // from here on an Unlock hands the place to no goroutine
+	if !step(holdMoves, &h.state, exchanging) { // from here on the loss of the old node does not end the lock
 		return fmt.Errorf("recipes: %s is being exchanged by another call of Downgrade", h.Of.Path())
 	}
 	return nil

@@ -263,7 +263,7 @@ func (h *Lock) leave(l *Use) (last bool, cause error) {
 	h.mu.Lock()
 	l.g.leases--
 	h.leases--
-	if last, cause = h.leases == 0, h.why; !last && cause == nil && l.g.leases == 0 { // finish reports a tenure that ends with the lock
+	if last, cause = h.leases == 0, h.why; !last && cause == nil && l.g.leases == 0 { // if the lock ends too, finish reports the tenure
 		l.g.told.Ended(h.czxid, false, nil)
 		h.tenures = slices.DeleteFunc(h.tenures, func(t *tenure) bool { return t == l.g })
 	}
@@ -307,7 +307,7 @@ func (h *Lock) giveBack(ctx context.Context) error {
 	}
 	var p *passRequest
 	answered := false
-	if ctx.Err() == nil && h.owner.Session.State() == session.StateActive { // otherwise the goroutine below sends it, because the end of ctx must not prevent that
+	if ctx.Err() == nil && h.owner.Session.State() == session.StateActive { // otherwise the goroutine below sends the transaction, which the end of ctx must not prevent
 		p = h.pass(ctx, next)
 		answered = p.t.Sent != nil && p.t.Sent.Wait(ctx) == nil
 		if answered && p.awaitPlace(ctx) {

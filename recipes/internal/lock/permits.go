@@ -164,9 +164,9 @@ func (a *Call) checkGranted(at *arrival) error {
 // semaphore writes nothing. Permits that are created only to be withdrawn are in the way of other tries, and of Curator's
 // clients, which count every permit. When permits are free again, the first try costs one round trip more.
 //
-// The first waiter at the gate relies on this. Once the waiter has queued, each other client creates direct permits at most in its
-// calls under way and in one further call. That further call lists the gate and sees the waiter, and so does every later look of that
-// client in its session.
+// The first waiter at the gate relies on this. Once the waiter has queued, another client creates direct permits only in its calls
+// under way, and in one more call at most. That call lists the gate and sees the waiter, and so does every later look of that client
+// in its session.
 func (a *Call) look(ctx context.Context, t *wait.Opened) error {
 	if !a.crowd(t).busy.Load() {
 		return nil
@@ -240,7 +240,7 @@ func (cs *crowds) of(path string) *crowd {
 		if cs.All == nil {
 			cs.All = map[string]*crowd{}
 		}
-		for path := range cs.All { // a map has another first element each time
+		for path := range cs.All { // a random one, because Go ranges over a map in random order
 			if len(cs.All) >= maxCrowds {
 				delete(cs.All, path)
 			}

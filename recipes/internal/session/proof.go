@@ -80,7 +80,7 @@ func (s *Session) noteAnswer(sent clock.Stamp) {
 func (s *Session) noteCommit(sent, touched clock.Stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slept = max(s.slept, sent.Slept) // a sleep since then brings both deadlines nearer by as much
+	s.slept = max(s.slept, sent.Slept) // a sleep since then would bring the old and the new deadline nearer alike
 	if next := (proof{sent, touched}); next.deadline(s.timeout, s.slept).After(s.proof.deadline(s.timeout, s.slept)) {
 		s.proof = next
 	}

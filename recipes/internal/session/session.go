@@ -168,8 +168,8 @@ func (s *Session) State() State {
 // Done returns a channel that is closed when the session is lost, and all holders have been told.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// Err returns nil while the session lives; then an error that wraps ErrLost and the cause: errExpired, ErrClosed, ErrAuth or
-// the local deadline.
+// Err returns nil while the session lives; then an error that wraps ErrLost and the cause: errExpired, ErrClosed, ErrAuth,
+// errDoubt or the local deadline.
 func (s *Session) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -105,8 +105,8 @@ type Member struct {
 // Enter waits for the turns of a set of locks, and takes all of them at one moment. The parameter single is true for a call that
 // wants one lock: such a call also accepts a place. If ctx ends first, Enter returns the contender in the way as obstacle, whose
 // field Ended is true. The result member is the index of that contender's lock. A try returns obstacle at once if a contender is
-// in the way, unless that contender only deletes its nodes and no other goroutine waits. If report is not nil, Enter calls it
-// once before it waits, with a mutex held, but not in the cases in which a try would wait.
+// in the way, unless that contender only deletes its nodes and no other goroutine waits. In that case report is not called either.
+// Otherwise, if report is not nil, Enter calls it once before it waits, with a mutex held.
 func (t *Turns[Place]) Enter(ctx context.Context, set []Member, single, try bool, report func(member int, ahead *Ahead)) (place *Place, member int, obstacle *Ahead) {
 	t.mu.Lock()
 	var first *queue[Place]

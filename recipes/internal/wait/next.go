@@ -181,7 +181,7 @@ func (w *waiter) lookAhead(ctx context.Context, path, elder string) {
 	if k.Czxid == 0 || data == nil && (way.behind == nil || way.before != nil) {
 		return
 	}
-	way.looked = true // this field only saves requests: if a node has changed since our create, each new watch with that zxid would fire at once
+	way.looked = true // only to save requests: after a change, a second watch from the zxid of our create would fire at once as well
 	set, err := w.Owner.Session.SetWatches(ctx, since, data, []string{elder}, w.waker())
 	if err != nil { // watchAhead reads the predecessor instead
 		return

@@ -137,8 +137,10 @@ const (
 
 // admission says that a queue admits us.
 type admission struct {
-	fact      fact
-	withWrite bool // condition 2 of prove: a write was committed with the fact. If it is wrongly true, two clients can hold; if it is wrongly false, a write is wasted
+	fact fact
+	// withWrite is condition 2 of prove: the listing that shows the fact came with a committed write of this session. If withWrite is wrongly
+	// true, two clients can hold; if it is wrongly false, a write is wasted.
+	withWrite bool
 }
 
 // awaitAdmission returns when the queue admits our node; the listings in lists may show the admission already. The first waiter at a gate

@@ -150,7 +150,8 @@ func provenKind(child string, c kind.Contender) *kind.Kind {
 	return nil
 }
 
-// Proves reports whether one of these contenders, in a node of this name, shows that the node is part of a lock.
+// Proves reports whether a node is part of a lock: whether one of its children, by their names, is a contender that only a lock has in
+// a node named child.
 func Proves(child string, names []string) bool {
 	line, _ := kind.SortContenders(names)
 	return slices.ContainsFunc(line, func(c kind.Contender) bool { return provenKind(child, c) != nil })

@@ -31,7 +31,7 @@ type Rotation struct {
 	roster *Roster
 	Book   *Book
 	live   context.Context // ends when the session must not connect again
-	// How many complete passes have failed since the last connection that lasted; -1 before the first. Only Next uses it.
+	// How many complete passes have failed since the last connection that lasted; -1 before the first. Only Next and Restart use it.
 	pass int
 
 	mu      sync.Mutex
