@@ -205,7 +205,7 @@ func (f *goFile) root(t *tree) {
 
 func (f *goFile) provision(t *tree) {
 	f.comment(fmt.Sprintf("Provision%s declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.", t.prefix),
-		"A parameter that depends on a variable without a default has its own default. If that makes the lock invalid, a parameter that is a number gets 1.",
+		"A parameter that depends on a variable without a default gets the default of its kind. If that makes the lock invalid, a parameter that is a number gets 1.",
 		fmt.Sprintf("Provision%s leaves out locks that are invalid either way, and keys that the configuration does not name. A test declares those itself.", t.prefix))
 	f.printf("func Provision%s(server kind.Provisioner, root string) error {\nreturn kind.Provision(server, root, [][2]string{\n", t.prefix)
 	for _, n := range t.ensemble.Nodes {

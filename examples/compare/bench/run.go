@@ -14,7 +14,7 @@ import (
 	"github.com/locktree/locktree/examples/compare/server"
 )
 
-// Workload is one row of the comparison for every system.
+// Workload is one kind of load, which the comparison runs on every system.
 type Workload struct {
 	Name      string
 	Load      lock.Load

@@ -225,7 +225,7 @@ func (e *Env) Pool(window time.Duration) []Pooled {
 		up := lock.Must(server.Start(scope, s.Server, 1))
 		clients := lock.Must(lock.Spawn(e.command(s, e.TTL), e.TTL))
 		defer clients.Kill()
-		// Start fails if the workers have made too few cycles in time. The result counts what was done until then.
+		// Start fails if the workers have made too few cycles in time. Few cycles are a result too, so Measure counts them.
 		_ = clients.Start(up.Addrs, "pooled", lock.Load{Clients: 4, Workers: 4, Locks: 1, Hold: time.Millisecond}, 0)
 		p.Result = lock.Must(clients.Measure(window))
 	})

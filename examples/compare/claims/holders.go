@@ -253,7 +253,7 @@ type Failover struct {
 	holder, rival *lock.Process
 }
 
-// lag is the delay of a replica, as of a network across a town, or of a pause of its process.
+// lag is the delay of a replica. A network across a town, or a pause of the replica's process, causes such a delay.
 const lag = 50 * time.Millisecond
 
 // Failover kills servers of its own.

@@ -40,8 +40,8 @@ func New(plan bench.Plan) *Report {
 	return r
 }
 
-// pageText is the page. It has only figures that also hold on other machines: counts, and ratios within one round. The
-// samples have the rest.
+// pageText is the page. Most of its figures also hold on other machines: counts, and ratios within one round. The samples have
+// the rest.
 //
 //go:embed page.tmpl
 var pageText string

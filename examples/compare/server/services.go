@@ -74,7 +74,7 @@ func zooKeeper(s *Scope, members int) *Server {
 // Every node that is created, written or deleted adds the number of clients that get an event.
 var mntr = regexp.MustCompile(`(?m)^zk_(?:packets_received|(sum_node_(?:created|changed|deleted|children)_watch_count))\t(\d+)`)
 
-// add adds the counters of a server: the named ones are events, the others requests.
+// add adds the counters of a server. Counters that the group in lines matches are events, the others are requests.
 func (c *Counts) add(text string, lines *regexp.Regexp) {
 	all := lines.FindAllStringSubmatch(text, -1)
 	if all == nil {

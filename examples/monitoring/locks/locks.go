@@ -79,7 +79,7 @@ func (n Shop) Api(opts ...recipes.Option) *recipes.Semaphore {
 }
 
 // Provision declares the locks below a root of a zktest.Server, for tests: as an apply would, but open to everybody.
-// A parameter that depends on a variable without a default has its own default. If that makes the lock invalid, a parameter that is a number gets 1.
+// A parameter that depends on a variable without a default gets the default of its kind. If that makes the lock invalid, a parameter that is a number gets 1.
 // Provision leaves out locks that are invalid either way, and keys that the configuration does not name. A test declares those itself.
 func Provision(server kind.Provisioner, root string) error {
 	return kind.Provision(server, root, [][2]string{
