@@ -10,8 +10,8 @@ ensemble "main" {
   servers = [SERVERS]
   root    = "/locks"
 
-  # With an identity, say who may apply, and who may only plan and look. The tool's own nodes
-  # are theirs, and so is every node without an acl:
+  # If locktree logs in, name admins, who may apply, and readers, who may only plan and look.
+  # locktree's own nodes, and nodes without an acl, grant them the same:
   # admins  = [principal.provisioner]
   # readers = [principal.ci]
   # auth "digest" {
@@ -20,8 +20,8 @@ ensemble "main" {
   # }
 }
 
-# Who may do what. For a first try on a server of your own, everybody may do
-# everything, and locktree requires that you say so. On a shared
+# Access lists say who may do what. For a first try on a server of your own,
+# everybody may do everything; locktree requires that you say so. On a shared
 # server, name the programs that use the locks:
 #
 #   principal "payments" {
@@ -45,7 +45,7 @@ acl "open" {
   }
 }
 
-# A namespace is a directory of locks. What is inside inherits its acl.
+# A namespace is a directory of locks, which inherit its acl.
 namespace "example" {
   acl = acl.open
 
@@ -57,7 +57,7 @@ namespace "example" {
   # Many readers or one writer.
   rwlock "catalog" {}
 
-  # A number of holders at a time. The number can change while it is in use.
+  # Several holders at a time. Their number can change while the semaphore is in use.
   semaphore "downloads" {
     permits = 4
   }

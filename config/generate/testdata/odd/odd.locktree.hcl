@@ -20,7 +20,7 @@ ensemble "west" {
   root = "/locks/west"
 }
 
-# Labels that differ in nothing that an identifier shows, and names that the code has itself.
+# Some labels give the same identifier, and some are names that the generated code itself uses.
 namespace "type" {
   ensemble = ensemble.west
 

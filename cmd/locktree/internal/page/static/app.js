@@ -1,5 +1,5 @@
-// The page works without this. It asks for the same page every two seconds, as often as the server looks unless told otherwise, and
-// puts it in place.
+// The page works without this script. Every two seconds, the server's default interval, the script fetches the same page and replaces
+// the content.
 "use strict";
 (() => {
   const pause = document.getElementById("pause");
@@ -12,17 +12,17 @@
     link.className = text === lost ? "bad" : "";
   };
 
-  // Nothing moves under the hands of somebody who types or has selected text.
+  // The page does not change while the user types or has selected text.
   const inUse = () => {
     const at = document.activeElement;
     const chosen = document.getSelection();
     return at && /^(INPUT|SELECT)$/.test(at.tagName) || chosen && !chosen.isCollapsed;
   };
 
-  // place names an element so that it is found again in the new page.
+  // place returns a function that finds the same element in the new page.
   const place = (el) => {
     if (!el || !el.closest("main")) return null;
-    if (el.id === "main") return (root) => root; // where the link at the top leads
+    if (el.id === "main") return (root) => root; // the target of the link at the top
     const same = (root) => [...root.querySelectorAll(el.tagName)].filter((x) =>
       x.getAttribute("href") === el.getAttribute("href") && x.getAttribute("aria-label") === el.getAttribute("aria-label"));
     const index = same(document.querySelector("main")).indexOf(el);

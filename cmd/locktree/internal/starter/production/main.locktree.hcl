@@ -17,7 +17,7 @@ ensemble "main" {
   servers = [SERVERS]
   root    = "/locks"
 
-  # Who may apply, and who may only plan and look. The tool's own nodes are theirs.
+  # Admins may apply; readers may only plan and look. locktree's own nodes grant them the same.
   admins  = [principal.provisioner]
   readers = [principal.ci, principal.operators]
 
@@ -28,7 +28,7 @@ ensemble "main" {
   }
 }
 
-# The subjects of their certificates, as "openssl x509 -noout -subject -nameopt RFC2253" shows them.
+# An id is a certificate's subject, as "openssl x509 -noout -subject -nameopt RFC2253" shows it.
 principal "provisioner" {
   scheme = "x509"
   id     = "CN=locktree-provisioner,O=Example"
@@ -86,8 +86,8 @@ acl "search" {
   }
 }
 
-# A module per team: each owns the files in its directory, and decides on its locks. Who may use
-# them is decided here.
+# Each team has a module: it owns the files in its directory, and decides on its locks. This file
+# decides who may use them.
 module "payments" {
   source = "./teams/payments"
   acl    = acl.payments

@@ -12,7 +12,7 @@ namespace "payments" {
     runbook     = "https://example.com/runbooks/ledger"
   }
 
-  # Held by a job of a timer, see "locktree exec -help".
+  # A job that a timer starts holds this lock; see "locktree exec -help".
   mutex "nightly-report" {
     description = "Only one report runs at a time."
     max_hold    = "2h"

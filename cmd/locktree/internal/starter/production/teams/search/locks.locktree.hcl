@@ -10,7 +10,7 @@ namespace "search" {
     description = "Which program builds the index."
   }
 
-  # A number of holders at a time. The number can change while it is in use.
+  # Several holders at a time. Their number can change while the semaphore is in use.
   semaphore "crawlers" {
     permits     = 4
     max_waiters = 100
