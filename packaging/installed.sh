@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs a release as users would, and fails where anything is not as they expect: installed.sh DIRECTORY.
+# Installs a release as users would, and fails if anything is not as they expect: installed.sh DIRECTORY.
 #
-# The root it installs into is this Debian's, under a layer that is thrown away, without Go and without the network: namespaces of its
-# own, which only root may make. Whatever it starts there ends with it.
+# It installs into this Debian's root, under a layer that it throws away, without Go and without the network. For that it makes
+# namespaces, which only root may do. All processes that it starts there end with it.
 set -euo pipefail
 
 release=$(realpath "${1:?usage: installed.sh DIRECTORY}")
@@ -17,7 +17,7 @@ layer=$2
 
 step() { echo "== $*"; }
 fail() { echo "installed.sh: $*" >&2; exit 1; }
-expect() { grep -F -- "$1" >/dev/null || fail "expected $1"; } # of all of standard input
+expect() { grep -F -- "$1" >/dev/null || fail "expected $1"; } # reads all of standard input
 deb=("$release"/*.deb) rpm=("$release"/*.rpm) image=("$release"/*_oci.tar)
 [ ${#deb[@]}${#rpm[@]}${#image[@]} = 111 ] || fail "$release has not one .deb, one .rpm and one image"
 
@@ -33,9 +33,9 @@ for hidden in /usr/local/go /root /tmp /run /var/tmp; do
 done
 mkdir "$root/tmp/release"
 cp "${deb[0]}" "${rpm[0]}" "$root/tmp/release"
-rm -f "$root/usr/bin/go" "$root"/etc/dpkg/dpkg.cfg.d/* "$root/var/lib/man-db/auto-update" # small images leave out man pages; the index of all others takes long
+rm -f "$root/usr/bin/go" "$root"/etc/dpkg/dpkg.cfg.d/* "$root/var/lib/man-db/auto-update" # the dpkg settings of small images leave out man pages; to index all man pages takes long
 in_root() { env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive SYSTEMD_OFFLINE=1 chroot "$root" "$@"; }
-until_it() { # asks until a command succeeds; the limit is for what hangs
+until_it() { # repeats a command until it succeeds; the limit is for a program that hangs
   local began=$SECONDS
   until "$@" >/dev/null 2>&1; do
     [ $((SECONDS - began)) -lt 60 ] || fail "this did not succeed within a minute: $*"
@@ -53,9 +53,9 @@ for page in "$root"/usr/share/man/man[17]/locktree*.gz; do
   said=$(zcat "$page" | groff -Kutf8 -man -ww -z -Tutf8 2>&1)
   [ -z "$said" ] || fail "${page##*/}: $said"
 done
-completed() { # what bash offers as the last of these words
+completed() { # prints what bash offers for the last of these words
   in_root bash -c 'source /usr/share/bash-completion/bash_completion
-    compopt() { :; } # which wants a shell with a keyboard
+    compopt() { :; } # the real one needs an interactive shell
     cd /etc/locktree/stack && _completion_loader locktree
     COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE=$* COMP_POINT=${#COMP_LINE} COMP_TYPE=9
     $(complete -p locktree | sed "s/.*-F \([^ ]*\).*/\1/") locktree
@@ -71,7 +71,7 @@ said=$(in_root systemd-analyze verify "$unit" 2>&1) || fail "systemd-analyze: $s
 ! grep -F "${unit##*/}" <<<"$said" || fail "systemd-analyze has something to say"
 in_root locktree dev -listen=127.0.0.1:2181 >"$root/tmp/dev" 2>&1 &
 until_it in_root locktree -chdir=/etc/locktree/stack apply -auto-approve -var-file=/etc/locktree/secrets.ltvars
-serve() { # ExecStart with the credentials of LoadCredential, under an id of DynamicUser's range
+serve() { # runs ExecStart with the credentials of LoadCredential, under an id of DynamicUser's range
   local line credentials=/run/credentials
   rm -rf "$root$credentials" && mkdir -m 755 "$root$credentials"
   while IFS=: read -r name file; do
@@ -83,7 +83,7 @@ serve() { # ExecStart with the credentials of LoadCredential, under an id of Dyn
 }
 ! said=$(serve 2>&1) || fail "it serves with the example of a user"
 expect "is not a bcrypt hash" <<<"$said"
-sed -i 's|NAME: HASH|demo: $2a$10$hJ8GOK.VC4j.IEeVKdesmuRMRxlmTUU/aaZp9CgF4quT7HUSSkPWC|' "$root/etc/locktree/web.yml" # demo
+sed -i 's|NAME: HASH|demo: $2a$10$hJ8GOK.VC4j.IEeVKdesmuRMRxlmTUU/aaZp9CgF4quT7HUSSkPWC|' "$root/etc/locktree/web.yml" # the password is demo
 serve >"$root/tmp/serve" 2>&1 &
 page() { in_root curl -fsS -u "demo:$1" http://127.0.0.1:7676/locks?show=all; }
 shows() { page demo | grep -qF /locks/payments/ledger; }
@@ -99,10 +99,10 @@ for file in web.yml stack/locks.locktree.hcl; do
 done
 dpkg-deb --root-owner-group -Zgzip -z1 -b "$layer/newer" "$root/tmp/release/newer.deb" >/dev/null
 in_root touch /etc/locktree/stack/ours.locktree.hcl
-in_root dpkg --force-confdef --force-confold -i /tmp/release/newer.deb # as where nobody can be asked
+in_root dpkg --force-confdef --force-confold -i /tmp/release/newer.deb # as if dpkg could not ask
 in_root dpkg-query -W -f '${Version}\n' locktree | expect 9.0.0-1
 expect "demo: " <"$root/etc/locktree/web.yml"
-expect "newer release" <"$root/etc/locktree/stack/locks.locktree.hcl" # which nobody had changed
+expect "newer release" <"$root/etc/locktree/stack/locks.locktree.hcl" # no user changed this file
 in_root dpkg -r locktree
 [ ! -e "$root/usr/bin/locktree" ] || fail "the program is still there"
 expect "demo: " <"$root/etc/locktree/web.yml"

@@ -1,4 +1,4 @@
-# ZOOKEEPER_SERVERS, ZOOKEEPER_USERNAME and ZOOKEEPER_PASSWORD are secrets of the pipeline: a job that plans has those of a reader.
+# ZOOKEEPER_SERVERS, ZOOKEEPER_USERNAME and ZOOKEEPER_PASSWORD are secrets of the pipeline. A job that plans has the credentials of a reader.
 locktree {
   stack = "ci-example"
 }

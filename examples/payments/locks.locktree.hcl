@@ -12,7 +12,7 @@ ensemble "main" {
   root            = "/platform/locks"
   session_timeout = "15s"
   connect_timeout = "5s"
-  admins          = [principal.provisioner, principal.sre] # may apply; the tool's own nodes are theirs
+  admins          = [principal.provisioner, principal.sre] # may apply, and own locktree's own nodes
 
   auth "digest" {
     username = "provisioner"
@@ -49,8 +49,8 @@ locals {
   pool_names = { for k, v in var.pools : k => "pool-${k}" }
 }
 
-# The tool itself: without this grant it could not change the locks any more,
-# and the plan refuses that.
+# locktree itself. Without a grant to this principal it could not change the
+# locks any more, so the plan refuses that.
 principal "provisioner" {
   scheme = "digest"
   id     = digest("provisioner", var.admin_password)

@@ -1,10 +1,10 @@
-# Locks that keep the rules of policy.locktree.hcl. The variables are for the tests, which break one rule each.
+# These locks follow the rules of policy.locktree.hcl. The variables are for the tests; each test breaks one rule.
 locktree {
   stack = "policy"
 }
 
 ensemble "main" {
-  root = "/locks" # servers are those of ZOOKEEPER_SERVERS
+  root = "/locks" # ZOOKEEPER_SERVERS names the servers
 }
 
 variable "environment" {
@@ -54,8 +54,8 @@ locals {
 }
 
 acl "payments" {
-  allow_world   = true # the rule is stricter than the language
-  allow_lockout = true # nobody connects to the example as platform
+  allow_world   = true # the language then accepts the world; the policy does not
+  allow_lockout = true # no client of the example connects as platform
   grant {
     to    = [principal.platform]
     allow = "admin"

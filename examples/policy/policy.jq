@@ -1,8 +1,8 @@
-# The same five rules over everything that a plan leaves in place, also what it does not change and what no list names:
+# The five rules of policy.locktree.hcl, for all locks that exist after a plan, also unchanged ones and ones in no list:
 #
 #   locktree plan -out=locks.ltplan && locktree show -json locks.ltplan | jq -r --arg environment production -f policy.jq
 #
-# It prints nothing if all hold. Otherwise it prints a line for each breach, and jq exits with 1.
+# It prints nothing if all rules hold. Otherwise it prints a line for each breach, and jq exits with 1.
 def world: any(.acl[], (.contender_acl // [])[]; startswith("world:"));
 
 [

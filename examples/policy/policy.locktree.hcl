@@ -1,5 +1,5 @@
-# Five rules as checks: every plan evaluates them and warns. "locktree plan -json" says which failed; policy.jq refuses.
-# A check sees what the configuration names: local.locks lists the locks, local.users who gets rights, and var.protected protects.
+# Five rules as checks. Every plan evaluates them, and only warns. "locktree plan -json" lists the failed ones; policy.jq refuses.
+# A check sees only what the configuration names: locks in local.locks, principals with rights in local.users, and var.protected.
 check "owner" {
   assert {
     condition     = alltrue([for l in local.locks : l.owner != ""])

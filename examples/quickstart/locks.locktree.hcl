@@ -4,7 +4,7 @@ locktree {
 
 variable "servers" {
   type    = list(string)
-  default = ["127.0.0.1:2181"] # what `locktree dev` listens on
+  default = ["127.0.0.1:2181"] # the address of `locktree dev`
 }
 
 ensemble "local" {

@@ -1,10 +1,10 @@
-# The locks of the programs beside this file. Apply it, then run them:
+# The locks of the programs beside this file. Apply this file, then run the programs:
 #
 #   locktree dev &                            # or ZOOKEEPER_SERVERS=zk1:2181,zk2:2181
 #   locktree -chdir=examples/recipes apply
 #   go run ./examples/recipes/worker          # and ratelimit, cache, transfer, turns, orders
 #
-# Their package locks is generated from it:
+# locktree generates their package locks from this file:
 #
 #   locktree -chdir=examples/recipes generate go -out=locks/locks.go
 locktree {

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What a pipeline does with locktree, for action.yml, gitlab.yml and any other: ci.sh install | check | plan | apply | drift.
-# It calls the program and shows everything that the program prints. The variables of "locktree help environment" reach it, and these:
+# The locktree steps of a pipeline, for action.yml, gitlab.yml and other systems: ci.sh install | check | plan | apply | drift.
+# It calls locktree and shows all that locktree prints. locktree gets the variables of "locktree help environment". This script uses:
 #
 #   LOCKTREE_VERSION     the release to install, as in v0.1.0
 #   LOCKTREE_DIRECTORY   the directory of the configuration; "." by default
 #   LOCKTREE_PLAN        the file of the saved plan; locks.ltplan in that directory by default
-#   LOCKTREE_DOWNLOADS   where releases are: a copy of your own, or GitHub's
+#   LOCKTREE_DOWNLOADS   the address of the releases, for a copy of your own; GitHub's by default
 #   LOCKTREE_BIN         where to install; a temporary directory by default
 set -euo pipefail
 
@@ -24,14 +24,14 @@ lt() { locktree -chdir="$directory" "$@"; }
 output() { [ -z "${GITHUB_OUTPUT-}" ] || echo "$1=$2" >>"$GITHUB_OUTPUT"; }
 absolute() { case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac; }
 
-# harmless makes text safe for a log. Runners obey lines of a log: GitHub those that begin with "::" after white space of any script, or
-# have "##[" anywhere, Azure "##vso[", GitLab a section with its control characters. A name or a message of a stranger may have such a line.
+# harmless makes text safe for a log. Runners obey some log lines, and a stranger's name or message may contain such a line. GitHub obeys
+# lines that begin with "::", also after Unicode white space, or contain "##["; Azure "##vso["; GitLab sections with control characters.
 harmless() {
   LC_ALL=C tr '\000-\010\013-\037\177' '?' | LC_ALL=C sed -e 's/^[[:blank:]]*[^[:blank:]!-9;-~]/| &/' -e :again -e 's/##/# #/' -e 't again'
 }
 
-# show puts the text of a command into the log, and as a code block into the summary, which GitHub shows. Indented lines are a code
-# block that no text can end. GitHub refuses comments of more than 65,536 characters.
+# show prints a command's text to the log, and writes it as a code block to the summary, which GitHub shows. The lines are indented,
+# because no text can end such a code block. GitHub refuses comments of more than 65,536 characters.
 show() {
   {
     printf '**locktree %s**\n\n' "$1"
@@ -41,7 +41,7 @@ show() {
   cat "$text"
 }
 
-# said runs a command, keeps what it prints for show, and sets code to its exit code.
+# said runs a command, keeps its output for show, and sets code to its exit code.
 said() {
   code=0
   text=$(mktemp)
@@ -76,7 +76,7 @@ install_it() {
   locktree version
 }
 
-# check needs no server and no secret: it is safe for pull requests of strangers.
+# check needs no server and no secret, so it is safe for pull requests of strangers.
 check() {
   lt fmt -check -recursive 2>&1 | harmless || fail "The files above are not formatted. Run: locktree fmt -recursive"
   lt validate 2>&1 | harmless
@@ -96,14 +96,14 @@ make_plan() {
   output changes "$([ "$code" = 2 ] && echo true || echo false)"
 }
 
-# apply applies what was reviewed, or nothing: locktree refuses a plan if anything has changed since.
+# apply applies the reviewed plan, or nothing: locktree refuses a plan if anything has changed since.
 apply() {
   said apply -input=false "$(absolute "$plan")"
   show apply
   exit "$code"
 }
 
-# drift keeps one open issue while the locks differ from the configuration, and closes it when they no longer do. It calls gh.
+# drift keeps one open issue while the locks differ from the configuration, and closes it when they match again. It calls gh.
 drift() {
   local title="The locks differ from the configuration" label=locktree-drift number
   planned
@@ -113,7 +113,7 @@ drift() {
     gh label create "$label" --description="Opened and closed by locktree" --force
     gh issue create --title="$title" --label="$label" --body-file="$summary"
     ;;
-  2:*) gh issue edit "$number" --body-file="$summary" ;; # as it is now
+  2:*) gh issue edit "$number" --body-file="$summary" ;; # shows the present difference
   0:) ;;
   0:*) gh issue close "$number" --comment="The locks match the configuration again." ;;
   esac

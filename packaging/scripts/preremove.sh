@@ -1,6 +1,6 @@
 #!/bin/sh
-# Debian says "remove", rpm says how many versions will be left. An upgrade stops nothing: it restarts when the new program is there.
-# On Debian the service stays enabled until it is purged, for whoever installs the package again.
+# Debian passes "remove"; rpm passes the number of versions that stay. An upgrade does not stop the service, but restarts it with the new
+# program. On Debian the service stays enabled until a purge, in case the package is installed again.
 set -e
 [ -d /run/systemd/system ] || exit 0
 case $1 in

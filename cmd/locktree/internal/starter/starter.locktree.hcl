@@ -11,7 +11,7 @@ ensemble "main" {
   root    = "/locks"
 
   # If locktree logs in, name admins, who may apply, and readers, who may only plan and look.
-  # locktree's own nodes, and nodes without an acl, grant them the same:
+  # Only these may use locktree's own nodes, and nodes without an acl:
   # admins  = [principal.provisioner]
   # readers = [principal.ci]
   # auth "digest" {

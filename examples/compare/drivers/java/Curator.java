@@ -6,8 +6,8 @@ import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
- * Apache Curator's mutex. Every worker has objects of its own: threads that share one wake each other at every release
- * and all list the contenders again, so that of a thousand hardly any gets on.
+ * Apache Curator's mutex. Each worker has a mutex object of its own. If threads share one, each release wakes all of
+ * them, and all list the contenders again: of a thousand threads, hardly any makes progress.
  */
 public final class Curator implements Driver {
     @Override
@@ -26,7 +26,7 @@ public final class Curator implements Driver {
 
         CuratorClient(CuratorFramework c) {
             this.c = c;
-            c.getConnectionStateListenable().addListener((client, state) -> { // "strongly recommended"
+            c.getConnectionStateListenable().addListener((client, state) -> { // Curator calls such a listener "strongly recommended"
                 if (doubt != Doubt.LOST) {
                     doubt = state == ConnectionState.LOST ? Doubt.LOST : state.isConnected() ? Doubt.NONE : Doubt.UNKNOWN;
                 }

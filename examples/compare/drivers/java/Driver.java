@@ -1,11 +1,11 @@
-/** What lock/lock.go says, in Java. */
+/** The driver of lock/lock.go, in Java. */
 interface Driver {
     Client dial(String servers) throws Exception;
 
     interface Client extends AutoCloseable {
         Locker locker(String name) throws Exception;
 
-        /** What the library says of its locks, where it is asked to: they are lost, or nobody knows. */
+        /** Whether the library reports its locks as lost or unknown. NONE if it does not, or if the driver does not ask. */
         default Doubt doubt() { return Doubt.NONE; }
     }
 

@@ -2,7 +2,7 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 
-/** Speaks the lines of lock/lock.go, or holds a lock as claims/holders.go does. Usage: Harness DRIVER [hold SERVERS LOCK], with -Dttl=MILLISECONDS */
+/** Speaks the line protocol of lock/lock.go, or holds a lock as claims/holders.go does. Usage: Harness DRIVER [hold SERVERS LOCK], with -Dttl=MILLISECONDS */
 public final class Harness {
     public static void main(String[] args) throws Exception {
         Driver driver = (Driver) Class.forName(args[0]).getDeclaredConstructor().newInstance();
@@ -37,7 +37,7 @@ public final class Harness {
             System.out.println(answer);
             System.out.flush();
         }
-        System.exit(0); // whatever threads a client has left
+        System.exit(0); // also if a client has left threads running
     }
 
     private static void hold(Driver.Client client, String name) throws Exception {

@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 
-/** A load under way: lock/lock.go in Java, with a thread a worker. Its words are those of the line that starts it. */
+/** A running load as in lock/lock.go, with one thread per worker. Its words are those of the line that starts it. */
 final class Running {
     private final Driver driver;
     private final String[] words;
@@ -16,7 +16,7 @@ final class Running {
     private final AtomicReference<String> first = new AtomicReference<>("");
     private final int workers;
     private final long hold;
-    private final Object mutex = new Object(); // of the next three lines
+    private final Object mutex = new Object(); // guards the next three lines
     private final long[] each; // cycles by worker
     private final long[] since; // by worker: when its wait began; 0 while it does not wait
     private long cycles, errors, longest;

@@ -20,7 +20,7 @@ class Client:
         self.lost = self.lost or state == KazooState.LOST
 
     def held(self):
-        """Whether nothing says otherwise; None where nobody knows."""
+        """True while the session is connected, False once it was lost, None while that is unknown."""
         return False if self.lost else self.zk.connected or None
 
     def locker(self, name):

@@ -1,4 +1,4 @@
-"""Speaks the lines of lock/lock.go, with a thread a worker, or holds a lock as claims/holders.go does.
+"""Speaks the line protocol of lock/lock.go, with one thread per worker, or holds a lock as claims/holders.go does.
 
 Usage: harness.py DRIVER SECONDS_TO_LIVE [hold SERVERS LOCK]
 """
@@ -15,15 +15,15 @@ class Late(Exception):
 
 
 class Running:
-    """lock/lock.go in Python."""
+    """A running load as in lock/lock.go."""
 
     def __init__(self, driver, words):
         self.driver, self.servers, self.name = driver, words[0], words[1]
         self.sessions, self.workers, locks, self.hold, self.warm, self.limit = map(int, words[2:])
         self.clients, self.threads = [], []
         self.inside = [0] * locks
-        self.counting = threading.Lock()  # of inside
-        self.mutex = threading.Lock()  # of the next two lines
+        self.counting = threading.Lock()  # guards inside and overlaps
+        self.mutex = threading.Lock()  # guards the next two lines
         self.cycles, self.errors, self.longest = 0, 0, 0
         self.each, self.since = [0] * self.workers, [0] * self.workers  # by worker: cycles; when its wait began, or 0
         self.overlaps, self.first, self.stopped = 0, "", False

@@ -17,7 +17,7 @@ ensemble "main" {
   servers = [SERVERS]
   root    = "/locks"
 
-  # Admins may apply; readers may only plan and look. locktree's own nodes grant them the same.
+  # Admins may apply; readers may only plan and look. Only these may use locktree's own nodes.
   admins  = [principal.provisioner]
   readers = [principal.ci, principal.operators]
 
