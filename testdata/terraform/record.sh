@@ -1,6 +1,6 @@
 #!/bin/sh
-# Records what Terraform makes of the expressions and variables in language.txt, into the same file. Terraform's
-# language is internal to its module, so record.go is compiled inside a copy of it.
+# Evaluates the expressions and variables of language.txt with Terraform, and records the results in the same file.
+# Terraform's language is internal to its module, so record.go is compiled inside a copy of the module.
 set -eu
 version=v1.13.5
 here=$(cd "$(dirname "$0")" && pwd)
@@ -10,7 +10,7 @@ cd "$copy"
 go mod download "github.com/hashicorp/terraform@$version"
 cp -R "$(go env GOMODCACHE)/github.com/hashicorp/terraform@$version/." .
 chmod -R u+w .
-# The backends are modules that are published nowhere.
+# The backends are modules that are not published.
 sed -i -e '/^replace .*=> \.\/internal/d' -e '/hashicorp\/terraform\/internal\//d' go.mod
 mkdir internal/locktree
 cp "$here/record.go" internal/locktree/main.go

@@ -18,7 +18,7 @@ import org.apache.zookeeper.ZooDefs;
 import org.apache.zookeeper.recipes.lock.LockListener;
 import org.apache.zookeeper.recipes.lock.WriteLock;
 
-/** One way into one lock, with a thread of its own. */
+/** One way to use one lock, with a thread of its own. */
 abstract class Handle {
     private static final String RECIPES = "org.apache.curator.framework.recipes.";
     private volatile Thread thread;
@@ -33,7 +33,7 @@ abstract class Handle {
         switch (recipe) {
             case "mutex":
                 return new Stock(peer, path);
-            case "keyed": // of the family at the path; options: the key's UTF-8 in hexadecimal, the fanout
+            case "keyed": // path: the family; options: the key's UTF-8 in hexadecimal, the fanout
                 return new Mutex(new KeyedMutex(c, path, Keys.text(options[0]), Integer.parseInt(options[1])));
             case "revocable": // empties its contender's data and watches it
                 return new Stock(peer, path).revocable();
@@ -71,14 +71,14 @@ abstract class Handle {
         return node == null ? "held" : "ok " + node;
     }
 
-    /** The contender's path, or null when millis passed; -1 waits for ever. */
+    /** Returns the contender's path, or null if millis passed; -1 waits for ever. */
     abstract String acquire(long millis) throws Exception;
 
     abstract void release() throws Exception;
 
     abstract Collection<String> participants() throws Exception;
 
-    /** From writing to reading, in the way Curator's documentation describes. */
+    /** Changes a write lock to a read lock, as Curator's documentation describes. */
     void downgrade() throws Exception {
         throw new UnsupportedOperationException("only a writer can become a reader");
     }
@@ -89,8 +89,8 @@ abstract class Handle {
     }
 
     /**
-     * Whether the thread sleeps in the recipe's own wait loop: the decision to wait has been made. A thread that waits
-     * for a server's reply stands in the client library instead, below a frame of which there is none in this recipe.
+     * Whether the thread sleeps in the recipe's own wait loop, so that it has decided to wait. If a thread waits for a
+     * server's reply, its first frame outside the JDK is in the client library, not in a recipe.
      */
     boolean parked() {
         Thread t = thread;
@@ -105,7 +105,7 @@ abstract class Handle {
         return false;
     }
 
-    /** The lock of a key, by the helper; or another mutex of Curator, whose contender is not told. */
+    /** The lock of a key (KeyedMutex), or another Curator mutex. It does not tell the contender's path. */
     private static class Mutex extends Handle {
         private final InterProcessMutex mutex;
 
@@ -138,9 +138,9 @@ abstract class Handle {
         }
     }
 
-    /** Curator's own. */
+    /** Curator's own mutex. */
     private static final class Stock extends Mutex {
-        // getLockPath is for subclasses; nothing else is changed.
+        // Only a subclass may call getLockPath. This one changes nothing.
         private static final class Told extends InterProcessMutex {
             Told(CuratorFramework c, String path) {
                 super(c, path);
@@ -153,7 +153,7 @@ abstract class Handle {
 
         private final Peer peer;
         private final Told mutex;
-        private volatile String node; // getLockPath answers the holding thread only, a listener runs in another
+        private volatile String node; // getLockPath answers only the holding thread; a listener runs in another
 
         Stock(Peer peer, String path) {
             this(peer, new Told(peer.curator(), path));
@@ -194,7 +194,7 @@ abstract class Handle {
             } else if (!side.acquire(millis, TimeUnit.MILLISECONDS)) {
                 return null;
             }
-            return "-"; // its path is not for the public
+            return "-"; // Curator does not tell its path
         }
 
         @Override
@@ -234,7 +234,7 @@ abstract class Handle {
             } else if (!lock.acquire(millis, TimeUnit.MILLISECONDS)) {
                 return null;
             }
-            return "-"; // it has one in each queue
+            return "-"; // it has a contender in each queue
         }
 
         @Override
@@ -325,7 +325,7 @@ abstract class Handle {
         }
     }
 
-    /** A latch serves once; every candidacy is a new one. */
+    /** A latch serves once, so each acquire makes a new one. */
     private static final class Latch extends Handle {
         private final CuratorFramework curator;
         private final String path;

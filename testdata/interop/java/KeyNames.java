@@ -4,16 +4,16 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.zip.CRC32;
 
-/** Where the node of a key is (docs/keyed.md). A Java team copies this file. */
+/** Finds the node of a key (docs/keyed.md). A Java team copies this file. */
 final class KeyNames {
     private static final int MAX_KEY = 512;
-    // What looks like a contender of any known library.
+    // Matches each name that looks like a contender of a known library.
     private static final Pattern CONTENDER = Pattern.compile("(?s)(?:.*(?:lock-|latch-|lease-|__lock__|__rlock__|__READ__|__WRIT__)|x-[-0-9a-f][0-9a-f]*-)([0-9]{10}|-[0-9]{9,10})");
 
     private KeyNames() {
     }
 
-    /** The node of a key; fanout is what the family declares: 0, 16 or 256. */
+    /** The path of the node of a key; fanout is as the family declares it: 0, 16 or 256. */
     public static String path(String family, String key, int fanout) {
         byte[] utf8 = key.getBytes(StandardCharsets.UTF_8);
         if (utf8.length > MAX_KEY) {
@@ -62,7 +62,7 @@ final class KeyNames {
         if (!m.matches()) {
             return false;
         }
-        long number = Long.parseLong(m.group(1)); // of 32 bits
+        long number = Long.parseLong(m.group(1)); // a contender's number has 32 bits
         return number == (int) number;
     }
 }

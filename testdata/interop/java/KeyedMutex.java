@@ -14,17 +14,18 @@ import org.apache.zookeeper.ZooDefs;
 import org.apache.zookeeper.ZooKeeper;
 
 /**
- * Curator's mutex for a key of a locktree family of mutexes (docs/keyed.md) that is declared with {@code foreign = true}. Its first
- * contender makes the node of the key, a container, in one transaction with itself. Its last one takes it along, also where another
- * program made it. A Java team copies this file and KeyNames.java, and puts its access list where OPEN_ACL_UNSAFE stands. The framework must have no
- * namespace. A family that is being drained is not noticed: as with any lock, Curator's programs do not read declarations.
+ * Curator's mutex for a key of a locktree family of mutexes (docs/keyed.md). The family must be declared with {@code foreign = true}.
+ * The first contender creates the key's node, a container, in the transaction that creates the contender. The last contender deletes the
+ * key's node, even if another program created it. A Java team copies this file and KeyNames.java, and replaces OPEN_ACL_UNSAFE by its
+ * access list. The framework must have no namespace. As with any lock, Curator's programs do not read declarations, so they do not
+ * notice when a family is drained.
  */
 public final class KeyedMutex extends InterProcessMutex {
     private final CuratorFramework client;
     private final String node;
-    private int entered; // by the thread that holds it, which alone reads and writes this
+    private int entered; // how often the holding thread has acquired it; only that thread reads and writes this
 
-    /** fanout is what the family declares: 0, 16 or 256. */
+    /** fanout is as the family declares it: 0, 16 or 256. */
     public KeyedMutex(CuratorFramework client, String family, String key, int fanout) {
         this(client, KeyNames.path(family, key, fanout));
     }
@@ -54,7 +55,7 @@ public final class KeyedMutex extends InterProcessMutex {
             if (got) {
                 entered++;
             } else if (!isOwnedByCurrentThread()) {
-                leave(); // whoever held it may have gone while our contender was there
+                leave(); // the holder may have left while our contender was there
             }
         }
         return got;
@@ -66,32 +67,32 @@ public final class KeyedMutex extends InterProcessMutex {
         if (isOwnedByCurrentThread() && --entered == 0) {
             together = deleteTogether(getLockPath());
         }
-        super.release(); // which does not mind if the contender is gone
+        super.release(); // it accepts that the contender is gone
         if (!together && !isOwnedByCurrentThread()) {
             leave();
         }
     }
 
-    /** Deletes the contender and the node of the key, or neither: somebody has queued. */
+    /** Deletes the contender and the key's node, or neither if another contender has queued. */
     private boolean deleteTogether(String contender) throws Exception {
         try {
             client.getZookeeperClient().getZooKeeper().multi(Arrays.asList(Op.delete(contender, -1), Op.delete(node, -1)));
             return true;
         } catch (KeeperException e) {
-            return false; // what is left to be done is done one by one, with Curator's retries
+            return false; // release then deletes them one by one, with Curator's retries
         }
     }
 
-    /** Deletes the node of the key if nobody is in it. */
+    /** Deletes the key's node if it has no contender. */
     private void leave() throws Exception {
         try {
             client.delete().forPath(node);
         } catch (KeeperException.NotEmptyException | KeeperException.NoNodeException e) {
-            // Somebody else is the last.
+            // Another contender is the last.
         }
     }
 
-    /** Makes a contender, and with it the node that it is in. */
+    /** Creates a contender together with the key's node. */
     private static final class Together extends StandardLockInternalsDriver {
         private final String node;
 
@@ -113,7 +114,7 @@ public final class KeyedMutex extends InterProcessMutex {
                 } catch (KeeperException.NodeExistsException e) {
                     // The key is in use.
                 } catch (KeeperException.ConnectionLossException e) {
-                    String own = find(client, prefix); // it may have been made
+                    String own = find(client, prefix); // the server may have created it
                     if (own != null) {
                         return own;
                     }
@@ -122,7 +123,7 @@ public final class KeyedMutex extends InterProcessMutex {
                 try {
                     return client.create().withProtection().withMode(CreateMode.EPHEMERAL_SEQUENTIAL).forPath(path, bytes);
                 } catch (KeeperException.NoNodeException e) {
-                    // Its last contender has gone: another one came and went, so this ends.
+                    // The last contender has left. The loop ends: each retry means that another contender came and went.
                 }
             }
         }
@@ -135,7 +136,7 @@ public final class KeyedMutex extends InterProcessMutex {
                     }
                 }
             } catch (KeeperException.NoNodeException e) {
-                // Then we are not in it.
+                // Without the node there is no contender.
             }
             return null;
         }

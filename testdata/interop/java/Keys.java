@@ -3,12 +3,12 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 
-/** The vectors of ../keys.tsv, as KeyNames finds them. */
+/** Checks KeyNames with the vectors of ../keys.tsv. */
 final class Keys {
     private Keys() {
     }
 
-    /** Compares each line of the file, and returns how many there are. */
+    /** Checks each line of the file, and returns the number of vectors. */
     static int check(String file) throws Exception {
         int n = 0;
         for (String line : Files.readAllLines(Paths.get(file), StandardCharsets.UTF_8)) {
@@ -40,7 +40,7 @@ final class Keys {
         }
     }
 
-    /** The text whose UTF-8 is written in hexadecimal; "-" is none. */
+    /** The text whose UTF-8 is given in hexadecimal; "-" is the empty text. */
     static String text(String hex) {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         for (int i = 0; i + 1 < hex.length(); i += 2) {

@@ -13,7 +13,7 @@ import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.retry.RetryNTimes;
 import org.apache.zookeeper.CreateMode;
 
-/** What a program of Curator keeps that is no lock, below one path. */
+/** Creates below one path what Curator programs keep besides locks. */
 final class Others {
     private Others() {
     }
@@ -47,13 +47,13 @@ final class Others {
         new DistributedBarrier(c, path + "/barrier").setBarrier();
         new SharedCount(c, path + "/count", 5).start();
         new DistributedAtomicLong(c, path + "/atomic", new RetryNTimes(3, 100)).increment();
-        // As ServiceDiscoveryImpl registers an instance; its own jar is not packaged.
+        // As ServiceDiscoveryImpl registers an instance; the tests do not install its jar.
         c.create().creatingParentContainersIfNeeded().withMode(CreateMode.EPHEMERAL).forPath(path + "/services/web/" + UUID.randomUUID(), "{}".getBytes(StandardCharsets.UTF_8));
         Thread waits = new Thread(() -> {
             try {
                 new DistributedDoubleBarrier(c, path + "/double", 2).enter();
             } catch (Exception e) {
-                // the program ends
+                // the wait ends with the program
             }
         });
         waits.setDaemon(true);

@@ -13,8 +13,8 @@ import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.RetryNTimes;
 
 /**
- * A process full of Java clients of locks, on one ZooKeeper session, driven line by line: see ../README.md for the
- * language. What it runs is Apache Curator's recipes as Debian ships them; nothing here locks.
+ * A process with many Java clients of locks on one ZooKeeper session. It reads commands line by line, in the language of
+ * ../README.md. It runs Apache Curator's recipes as Debian ships them; this class itself locks nothing.
  */
 public final class Peer {
     private final String id;
@@ -24,7 +24,7 @@ public final class Peer {
 
     private Peer(String connect, int sessionMillis, String id) throws InterruptedException {
         this.id = id;
-        // Curator writes its address into contenders unless it is told what else: the id makes them recognisable.
+        // By default, Curator writes its address into contenders. The id makes them recognisable.
         curator = CuratorFrameworkFactory.builder().connectString(connect).sessionTimeoutMs(sessionMillis)
                 .connectionTimeoutMs(sessionMillis).retryPolicy(new RetryNTimes(3, 100))
                 .defaultData(id.getBytes(StandardCharsets.UTF_8)).build();
@@ -44,12 +44,12 @@ public final class Peer {
             }
             peer.obey(words[0], words[1], Arrays.copyOfRange(words, 2, words.length));
         }
-        // Without its driver the process has no business: the end of input ends it, session included.
+        // The end of the input ends the process and its session: without its driver it has no work.
         peer.curator.close();
         System.exit(0);
     }
 
-    /** One line at a time leaves, whole: a killed process must not leave half an acknowledgement. */
+    /** Writes one whole line at a time: a killed process must not leave half an acknowledgement. */
     void say(String line) {
         synchronized (out) {
             out.println(line);
@@ -64,7 +64,7 @@ public final class Peer {
         return curator;
     }
 
-    /** Commands that may wait run in the handle's own thread (Curator's locks belong to threads), the others at once. */
+    /** Runs commands that may wait in the handle's own thread (Curator's locks belong to threads), the others at once. */
     private void obey(String number, String verb, String[] args) {
         Handle handle = args.length == 0 ? null : handles.get(args[0]);
         switch (verb) {
@@ -144,7 +144,7 @@ public final class Peer {
         return "ok " + Long.toHexString(curator.getZookeeperClient().getZooKeeper().getSessionId());
     }
 
-    /** What a command does; its answer begins with "ok" or "held". */
+    /** The action of a command; its answer begins with "ok" or "held". */
     interface Action {
         String run() throws Exception;
     }
@@ -153,7 +153,7 @@ public final class Peer {
         String answer;
         try {
             answer = action.run();
-        } catch (Throwable t) { // also an Error: the driver must hear of it instead of waiting
+        } catch (Throwable t) { // also an Error: the driver must get an answer, or it waits on
             t.printStackTrace();
             answer = "err " + t.toString().replace('\n', ' ');
         }

@@ -6,9 +6,9 @@ import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.data.Stat;
 
 /**
- * HANDLE OWNER COUNTER GRANTS [stop=N]: takes the lock GRANTS times and adds one to the counter each time, in a read
- * and an unversioned write that only the lock makes one step. The owner node is empty while nobody holds.
- * With stop=N it halts for ever in grant N, after the write and before acknowledging it: the worst place to be killed.
+ * HANDLE OWNER COUNTER GRANTS [stop=N]: takes the lock GRANTS times, and each time adds one to the counter, by a read and
+ * an unversioned write. Only the lock makes them one step. The owner node is empty while the lock is free.
+ * With stop=N it halts for ever in grant N, after the write and before the acknowledgement: the worst moment for a kill.
  */
 final class Soak {
     private final Peer peer;
@@ -61,7 +61,7 @@ final class Soak {
         }
     }
 
-    /** A name found in the owner node is a holder that died there; one whose contender still stands is an overlap. */
+    /** A name in the owner node is that of a holder that died. If its contender still exists, two hold the lock. */
     private String inherit(String before) throws Exception {
         String[] words = before.split(" ");
         if (zk.checkExists().forPath(words[1]) != null) {

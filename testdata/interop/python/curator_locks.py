@@ -1,7 +1,7 @@
-"""kazoo's locks under Apache Curator's names. A Python team copies this file to share a lock with Java and Go programs.
+"""kazoo's locks with Apache Curator's names. A Python team copies this file to share a lock with Java and Go programs.
 
-kazoo looks for contenders by the text right before the number; these classes change that text, and nothing else. The
-first two lines of each are the whole of it.
+kazoo recognises contenders by the text right before the number. These classes change only that text, in their first two
+lines.
 """
 from kazoo.retry import ForceRetryError
 from kazoo.recipe.election import Election
@@ -23,8 +23,8 @@ class CuratorReadLock(ReadLock):
     _EXCLUDE_NAMES = ["__WRIT__"]
 
     def _get_predecessor(self, node):
-        """Only for kazoo 2.8 and older, harmless after: there a reader also waits for writers behind it, which wait for
-        the reader (python-zk/kazoo#649)."""
+        """Needed by kazoo 2.8 and older, and harmless later. In those versions a reader also waits for writers behind it,
+        which wait for the reader (python-zk/kazoo#649)."""
         children = self.client.get_children(self.path)
         if node not in children:
             raise ForceRetryError()
@@ -38,7 +38,7 @@ class CuratorLatch(Lock):
 
 
 class CuratorElection(Election):
-    """A candidate among Curator's LeaderLatches; the identifier is what their getParticipants shows."""
+    """A candidate among Curator's LeaderLatches; their getParticipants shows the identifier."""
 
     def __init__(self, client, path, identifier=None):
         self.lock = CuratorLatch(client, path, identifier)

@@ -1,10 +1,10 @@
-"""Where the node of a key is (docs/keyed.md). A Python team copies this file."""
+"""Finds the node of a key (docs/keyed.md). A Python team copies this file."""
 import re
 import zlib
 
 MAX_KEY = 512
 
-# What looks like a contender of any known library.
+# Matches each name that looks like a contender of a known library.
 _CONTENDER = re.compile(
     r"(?:.*(?:lock-|latch-|lease-|__lock__|__rlock__|__READ__|__WRIT__)|x-[-0-9a-f][0-9a-f]*-)([0-9]{10}|-[0-9]{9,10})", re.DOTALL)
 
@@ -32,7 +32,7 @@ def _refused(c):
 
 
 def key_path(family, key, fanout=0):
-    """The node of a key; fanout is what the family declares: 0, 16 or 256."""
+    """The path of the node of a key; fanout is as the family declares it: 0, 16 or 256."""
     utf8 = key.encode("utf-8")
     if len(utf8) > MAX_KEY:
         raise ValueError("the key is %d bytes long: at most %d are allowed" % (len(utf8), MAX_KEY))

@@ -1,8 +1,8 @@
-"""kazoo's locks for the keys of a locktree family of mutexes or read-write locks (docs/keyed.md) that is declared with foreign = true.
+"""kazoo's locks for the keys of a locktree family of mutexes or read-write locks (docs/keyed.md), declared with foreign = true.
 
-The first contender makes the node of the key, a container, in one transaction with itself. The last one takes it along, also where
-another program made it. A Python team copies this file beside curator_locks.py and key_names.py. A family that is being drained is not
-noticed: as with any lock, kazoo's programs do not read declarations.
+The first contender creates the key's node, a container, in the transaction that creates the contender. The last contender deletes the
+key's node, even if another program created it. A Python team copies this file beside curator_locks.py and key_names.py. As with any
+lock, kazoo's programs do not read declarations, so they do not notice when a family is drained.
 """
 from kazoo.exceptions import EXCEPTIONS, NodeExistsError, NoNodeError, NotEmptyError
 from kazoo.protocol.serialization import Create, MultiHeader, Transaction, int_struct, read_string, stat_struct
@@ -12,12 +12,12 @@ from key_names import key_path
 
 
 class _Container(Create):
-    """Creates a container, which kazoo does not know."""
+    """Creates a container; kazoo has no such operation."""
     type = 19
 
 
 class _Transaction(Transaction):
-    """A transaction that creates containers, too, whose results have a stat."""
+    """A transaction that can also create containers; their results have a stat."""
 
     @classmethod
     def deserialize(cls, data, offset):
@@ -37,7 +37,7 @@ class _Transaction(Transaction):
 
 
 class _Client:
-    """A client whose contenders come with the node that they are in."""
+    """A client that creates a contender together with the key's node."""
 
     def __init__(self, client, node):
         self._client, self._node = client, node
@@ -58,30 +58,30 @@ class _Client:
             try:
                 return self._client.create(path, value, ephemeral=ephemeral, sequence=sequence)
             except NoNodeError:
-                pass  # the last contender has gone: another one came and went, so this ends
+                pass  # the last contender has left; the loop ends, because each retry means that another one came and went
 
     def together(self, operations):
-        """What commit of a kazoo transaction does."""
+        """Commits the operations as a kazoo transaction does."""
         result = self._client.handler.async_result()
         self._client._call(_Transaction(operations), result)
         return result.get()
 
 
 class _Keyed:
-    """What is different where the node of a lock is that of a key."""
+    """The differences of a lock whose node is a key's node."""
 
     def __init__(self, client, family, key, identifier=None, fanout=0):
         path = key_path(family, key, fanout)
         super().__init__(_Client(client, path), path, identifier)
 
     def _ensure_path(self):
-        self.assured_path = True  # it comes with the contender
+        self.assured_path = True  # create makes the path together with the contender
 
     def _find_node(self):
         try:
             return super()._find_node()
         except NoNodeError:
-            return None  # it is not there, nor are we
+            return None  # without the node there is no contender
 
     def _delete_node(self, node):
         transaction = self.client.transaction()
@@ -89,13 +89,13 @@ class _Keyed:
         transaction.delete(self.path)
         if not any(isinstance(r, Exception) for r in transaction.commit()):
             return
-        try:  # mostly, somebody has queued
+        try:  # mostly, another contender has queued
             super()._delete_node(node)
         finally:
             try:
                 self.client.delete(self.path)
             except (NotEmptyError, NoNodeError):
-                pass  # somebody else is the last
+                pass  # another contender is the last
 
 
 class KeyedLock(_Keyed, CuratorLock):

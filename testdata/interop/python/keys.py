@@ -1,14 +1,14 @@
-"""The vectors of ../keys.tsv, as key_names.py finds them."""
+"""Checks key_names.py with the vectors of ../keys.tsv."""
 import key_names
 
 
 def text(key):
-    """The text whose UTF-8 is written in hexadecimal; "-" is none."""
+    """The text whose UTF-8 is given in hexadecimal; "-" is the empty text."""
     return bytes.fromhex(key.strip("-")).decode("utf-8")
 
 
 def check(name):
-    """Compares each line of the file, and returns how many there are."""
+    """Checks each line of the file, and returns the number of vectors."""
     n = 0
     with open(name, encoding="utf-8") as lines:
         for line in lines:

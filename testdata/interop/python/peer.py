@@ -1,5 +1,5 @@
-"""A process full of Python clients of locks, on one ZooKeeper session, driven line by line: see ../README.md for the
-language. What it runs is kazoo's recipes as Debian ships them, and the subclasses of config/generate/curator_locks.py and keyed.py.
+"""A process with many Python clients of locks on one ZooKeeper session. It reads commands line by line, in the language of
+../README.md. It runs kazoo's recipes as Debian ships them, and the subclasses of curator_locks.py and keyed.py.
 """
 import os
 import queue
@@ -21,7 +21,7 @@ LOCKS = {
     "lock": Lock,
     "read": ReadLock,
     "write": WriteLock,
-    # kazoo's own names, but respecting Curator's: for a queue in which nobody uses Curator.
+    # Uses kazoo's own names and respects Curator's: for a queue without programs of Curator.
     "patterned": lambda *args: Lock(*args, extra_lock_patterns=["lock-"]),
     "curator-lock": curator_locks.CuratorLock,
     "curator-read": curator_locks.CuratorReadLock,
@@ -32,7 +32,7 @@ ELECTIONS = {"election": Election, "curator-election": curator_locks.CuratorElec
 
 
 def say(line):
-    """One line at a time leaves, in one write: a killed process must not leave half an acknowledgement."""
+    """Writes each line in one write: a killed process must not leave half an acknowledgement."""
     os.write(1, (line + "\n").encode("utf-8"))
 
 
@@ -118,7 +118,7 @@ class Elected:
 
 
 class Handle:
-    """One way into one lock, with a thread of its own for whatever may wait."""
+    """One way to use one lock, with a thread of its own for calls that may wait."""
 
     def __init__(self, entry):
         self.entry = entry
@@ -152,7 +152,7 @@ class Peer:
         self.client.start(timeout=300)
 
     def obey(self, number, verb, args):
-        """Commands that may wait run in the handle's thread, the others at once."""
+        """Runs commands that may wait in the handle's thread, the others at once."""
         if verb == "hello":
             reply(number, lambda: "ok %x" % self.client.client_id[0])
         elif verb == "auth":
@@ -182,7 +182,7 @@ class Peer:
         return "ok"
 
     def others(self, path):
-        """What a program of kazoo keeps that is no lock, below one path."""
+        """Creates below one path what kazoo programs keep besides locks."""
         client = self.client
         client.Queue(path + "/queue").put(b"one")
         client.LockingQueue(path + "/locking").put(b"one")
@@ -212,7 +212,7 @@ class Peer:
 def reply(number, action):
     try:
         answer = action()
-    except BaseException as e:  # the driver must hear of it instead of waiting
+    except BaseException as e:  # the driver must get an answer, or it waits on
         traceback.print_exc()
         answer = "err %s: %s" % (type(e).__name__, str(e).replace("\n", " "))
     say("%s %s" % (number, answer))
@@ -223,7 +223,7 @@ def main():
     for line in sys.stdin:
         number, verb, *args = line.split()
         peer.obey(number, verb, args)
-    # Without its driver the process has no business: the end of input ends it, session included.
+    # The end of the input ends the process and its session: without its driver it has no work.
     peer.client.stop()
 
 

@@ -5,9 +5,9 @@ from kazoo.exceptions import BadVersionError
 
 
 def run(peer, entry, say, owner, counter, grants, stop="stop=0"):
-    """Takes the lock so many times and adds one to the counter each time, in a read and an unversioned write that only
-    the lock makes one step. The owner node is empty while nobody holds. With stop=N it halts for ever in grant N, after
-    the write and before acknowledging it: the worst place to be killed."""
+    """Takes the lock grants times, and each time adds one to the counter, by a read and an unversioned write. Only the
+    lock makes them one step. The owner node is empty while the lock is free. With stop=N it halts for ever in grant N,
+    after the write and before the acknowledgement: the worst moment for a kill."""
     stop = int(stop.split("=")[1])
     for i in range(1, int(grants) + 1):
         node = entry.acquire(None)
@@ -38,7 +38,7 @@ def hold(peer, say, node, owner, counter, stop_here):
 
 
 def inherit(zk, before):
-    """A name found in the owner node is a holder that died there; one whose contender still stands is an overlap."""
+    """A name in the owner node is that of a holder that died. If its contender still exists, two hold the lock."""
     ident, node = before.split(" ")
     if zk.exists(node) is not None:
         raise RuntimeError("overlap: %s still holds" % before)

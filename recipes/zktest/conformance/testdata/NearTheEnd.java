@@ -6,7 +6,7 @@ import org.apache.zookeeper.server.persistence.FileSnap;
 
 /**
  * Writes a snapshot in which /q has had 2^31-3 children, which would take days
- * to make honestly. Usage: NearTheEnd dataDir
+ * to create one by one. Usage: NearTheEnd dataDir
  */
 public final class NearTheEnd {
     public static void main(String[] args) throws Exception {

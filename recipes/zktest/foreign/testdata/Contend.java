@@ -13,9 +13,9 @@ import org.apache.curator.framework.recipes.locks.Lease;
 import org.apache.curator.retry.RetryOneTime;
 import org.apache.zookeeper.CreateMode;
 
-/** A lock, an election and a watch with Curator. Usage: Contend host:port */
+/** A lock, an election, a transaction and a watch with Curator. Usage: Contend host:port */
 public final class Contend {
-    private static final int WAIT = 300; // seconds; nothing is proven by their passing
+    private static final int WAIT = 300; // seconds; only a limit, which no check relies on
 
     private static CuratorFramework client(String address) throws Exception {
         CuratorFramework c = CuratorFrameworkFactory.newClient(address, 40_000, 40_000, new RetryOneTime(100));
@@ -85,7 +85,7 @@ public final class Contend {
         System.out.println("ok election");
     }
 
-    // CuratorCache lives on a persistent recursive watch.
+    // CuratorCache uses a persistent recursive watch.
     private static void watch(CuratorFramework a, CuratorFramework b) throws Exception {
         BlockingQueue<String> seen = new LinkedBlockingQueue<>();
         try (CuratorCache cache = CuratorCache.build(a, "/curator/watched")) {

@@ -1,4 +1,4 @@
-"""A lock, an election and a watch with kazoo. Usage: contend.py host:port"""
+"""A lock, an election, a watch and a transaction with kazoo. Usage: contend.py host:port"""
 
 import sys
 import threading
@@ -6,7 +6,7 @@ import threading
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-WAIT = 300  # seconds; nothing is proven by their passing
+WAIT = 300  # seconds; only a limit, which no check relies on
 
 
 def client(address):

@@ -1,4 +1,4 @@
-"""Points kazoo's own tests at a server that is there already; a plugin of pytest."""
+"""A pytest plugin that runs kazoo's own tests on a server that already runs."""
 import faulthandler
 import gc
 import os
@@ -9,7 +9,7 @@ import unittest.mock
 
 import pytest
 
-# What the tests take from two packages is in the standard library.
+# The tests import two packages; the standard library has what they use of them.
 sys.modules["mock"] = unittest.mock
 sys.modules["objgraph"] = types.SimpleNamespace(
     count=lambda name: sum(type(o).__name__ == name for o in gc.get_objects()))
@@ -50,7 +50,7 @@ signal.signal(signal.SIGALRM, hung)
 
 @pytest.hookimpl(hookwrapper=True)
 def limited():
-    # And once more: what hangs in a test often hangs in its end too.
+    # The alarm repeats every 5 s, because a test that hangs often hangs at its end, too.
     signal.setitimer(signal.ITIMER_REAL, LIMIT, 5)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -67,6 +67,6 @@ def pytest_runtest_logreport(report):
 
 
 def pytest_unconfigure():
-    # A client that a test has left behind has a thread that would keep the process.
+    # A client that a test did not close has a thread that would keep the process alive.
     sys.stdout.flush()
     os._exit(0)
