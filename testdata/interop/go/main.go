@@ -1,6 +1,5 @@
-// Command go is a process with a Go client of locks, on one ZooKeeper session, driven line by line: see ../README.md for
-// the language. The tests use this library in their own process as well; what they need this one for is that it can be
-// killed.
+// Command go is a Go client of locks in a process of its own, with one ZooKeeper session. It reads commands line by line:
+// see ../README.md. The tests also use this library in their own process. They need this program because they can kill it.
 package main
 
 import (
@@ -26,16 +25,16 @@ type peer struct {
 	handles map[string]*handle // used by the reader of commands only
 }
 
-// handle is one way into one lock, with a goroutine of its own for whatever may wait.
+// handle takes one lock by one recipe. A goroutine of its own runs the commands that may wait.
 type handle struct {
 	way
-	mutex *recipes.Mutex // of the soak
+	mutex *recipes.Mutex // for the soak; nil for other recipes
 	lease *recipes.Lease
 	work  chan func()
 }
 
-// way is how a recipe is taken. The tests also compile this program with a former version of the library, so it keeps to calls
-// that both have.
+// way takes the lock of a recipe. The tests also compile this program with a former version of the library, so it uses only
+// calls that both versions have.
 type way struct {
 	lock, try func(context.Context) (*recipes.Lease, error)
 }
@@ -68,18 +67,18 @@ func run(connect string, timeout time.Duration, id string) error {
 		}
 		p.obey(words[0], words[1], words[2:])
 	}
-	// Without its driver the process has no business: the end of input ends it, session included.
+	// The end of the input ends the process and its session: the driver is gone.
 	return c.Close()
 }
 
-// say lets one line leave, in one write: a killed process must not leave half an acknowledgement.
+// say writes a line in one write, so that a killed process does not leave half an acknowledgement.
 func (p *peer) say(line string) {
 	p.out.Lock()
 	defer p.out.Unlock()
-	_, _ = os.Stdout.WriteString(line + "\n") // without a driver there is nobody to tell
+	_, _ = os.Stdout.WriteString(line + "\n") // an error means that the driver is gone
 }
 
-// obey carries out commands that may wait in the handle's goroutine, the others at once.
+// obey runs a command that may wait in the handle's goroutine, and any other command at once.
 func (p *peer) obey(number, verb string, args []string) {
 	switch verb {
 	case "hello":
@@ -130,7 +129,7 @@ func (p *peer) hello() (string, error) {
 	return fmt.Sprintf("%x", s.ID()), nil
 }
 
-// open is HANDLE RECIPE PATH.
+// open makes a handle. Its arguments are HANDLE RECIPE PATH.
 func (p *peer) open(args []string) error {
 	if len(args) != 3 {
 		return fmt.Errorf("no recipe in %v", args)
@@ -163,7 +162,7 @@ func (p *peer) open(args []string) error {
 	return nil
 }
 
-// acquire answers the contender's path. With a timeout, which is 0 for the tests, it tries once.
+// acquire returns the contender's path. If the command has a timeout, which is always 0 in the tests, acquire tries once.
 func (h *handle) acquire(once bool) (string, error) {
 	take := h.lock
 	if once {

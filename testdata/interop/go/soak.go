@@ -11,7 +11,8 @@ import (
 	"github.com/locktree/locktree/recipes"
 )
 
-// operations are those of a session. Its type is not named: this program is also built with a former version of the library.
+// operations are methods of a session. They stand for its type, which has another name in the former version of the library that
+// this program is also built with.
 type operations interface {
 	Get(ctx context.Context, path string) ([]byte, *zk.Stat, error)
 	Set(ctx context.Context, path string, data []byte, version int32) (*zk.Stat, error)
@@ -25,9 +26,10 @@ type soaking struct {
 	owner, counter string
 }
 
-// soak is OWNER COUNTER GRANTS [stop=N]: takes the lock GRANTS times and adds one to the counter each time, in a read
-// and an unversioned write that only the lock makes one step. The owner node is empty while nobody holds. With stop=N it
-// halts for ever in grant N, after the write and before acknowledging it: the worst place to be killed.
+// soak has the arguments OWNER COUNTER GRANTS [stop=N]. It takes the lock GRANTS times, and adds one to the counter each time.
+// It reads the counter and writes it without a version, so only the lock makes the two one step. The owner node is empty while
+// no client holds the lock. With stop=N, soak halts for ever in grant N, after the write and before its acknowledgement: the
+// worst moment for a kill.
 func (p *peer) soak(h *handle, args []string) error {
 	grants, err := strconv.Atoi(args[2])
 	if err != nil {
@@ -86,8 +88,8 @@ func (s soaking) hold(ctx context.Context, l *recipes.Lease, stopHere bool) erro
 	return nil
 }
 
-// inherit says whose name stands in the owner node, "-" as a rule. A name found there is a holder that died there; one
-// whose contender still stands is an overlap.
+// inherit returns the ID in the owner node, usually "-" for none. An ID there is that of a holder that died. If the holder's
+// contender still exists, two clients hold the lock: an overlap.
 func (s soaking) inherit(ctx context.Context) (string, error) {
 	before, _, err := s.zk.Get(ctx, s.owner)
 	if err != nil || len(before) == 0 {
