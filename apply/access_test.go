@@ -359,8 +359,8 @@ func accessLists(t *testing.T, s *site) {
 	require.Empty(t, x2.Pending, "the note is cleared")
 }
 
-// An interrupted apply had set all lists, and its error said that "0 of 8 access lists" were left. For lists that an interrupted
-// apply had not reached, a plan reported changes by hand, although it also said that it finishes them. Data that was changed by hand
+// Formerly, if an apply was interrupted after it had set all lists, its error said that "0 of 8 access lists" were left. For lists that
+// it had not reached, the next plan reported changes by hand, although it also said that it finishes them. Data that was changed by hand
 // meanwhile is still reported.
 func TestInterruptedAccessListsAreFinishedByTheNextApply(t *testing.T) {
 	for done, says := range map[int]string{1: "1 of 8 access lists", 3: "3 of 8 access lists", 8: "all 8 access lists"} {

@@ -23,8 +23,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// bulk declares n mutexes in namespaces of 500. If lines is positive, an id of that many lines in each contenders' list makes the
-// declaration long.
+// bulk declares n mutexes in namespaces of 500. If the parameter lines is positive, each declaration is long: its list for contenders
+// then has an id of more than 70*lines characters.
 func bulk(n, lines int, text string) []*plan.Node {
 	var nodes []*plan.Node
 	for i := range n {
@@ -146,8 +146,8 @@ func everything(t *testing.T, s *site) {
 	require.ElementsMatch(t, []string{".locktree", "zone"}, s.children(c, s.root), "what was forgotten stays")
 }
 
-// The servers accept shorter requests than the default, and close the connection without a reply. The apply halves the transaction until
-// they accept it. Committed parts stay.
+// The servers' limit on the length of a request is lower than the default. If a request is longer, they close the connection without a
+// reply. The apply halves the transaction until they accept it. Committed parts stay.
 func TestTransactionTheServersDoNotReadIsHalved(t *testing.T) {
 	for name, frame := range map[string]int{"one transaction": 250_000, "two": 500_000} {
 		t.Run(name, func(t *testing.T) {

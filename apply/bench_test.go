@@ -174,8 +174,8 @@ func printTable(w io.Writer, rows []row) {
 // shape is a way to declare many locks.
 type shape struct {
 	name string
-	// files returns the files beside that of the ensemble, by name. They declare the given number of locks; the first of them, as many as
-	// changed, have another description or limit.
+	// files returns the files beside that of the ensemble, by name. They declare the given number of locks. The parameter changed is how
+	// many of these, from the first on, have another description or limit.
 	files func(locks, changed int) map[string]string
 	// percent is the share of the locks that change.
 	percent int
@@ -228,8 +228,8 @@ var oneNamespace = shape{"one namespace", func(locks, changed int) map[string]st
 }, 1}
 
 // semaphores all get another limit. Each has two children to read, an operation, and a change in the plan with the node before and after
-// it. Their access lists are as long as in real use. Applying the saved plan took 740 MiB when each node had its own copies of them. It
-// takes 425 MiB on either server, as main.memoryGoal requires.
+// it. Their access lists are as long as in real use. Applying the saved plan took 740 MiB when each node had its own copies of them. With
+// shared lists it took 425 MiB, about main.memoryGoal, the soft limit.
 var semaphores = shape{"semaphores, each changed", func(locks, changed int) map[string]string {
 	return map[string]string{"locks.locktree.hcl": fmt.Sprintf(`
 principal "admin" {

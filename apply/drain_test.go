@@ -48,8 +48,8 @@ func TestLockThatADrainLeavesShutIsTold(t *testing.T) {
 	})
 }
 
-// Other programs took one imported lock between plan and apply, which stopped the apply of all locks. It now stays in its node, which may
-// be a container. The next apply that finds it idle creates it again.
+// Formerly, if other programs took one imported lock between plan and apply, this stopped the apply of all locks. Now that lock keeps its
+// node, which may be a container. The next apply that finds the lock idle creates the node again.
 func TestAContainerInUseIsLeftAndEachApplyTriesAgain(t *testing.T) {
 	for name, late := range map[string]bool{"since the plan": false, "since the apply looked": true} {
 		for _, data := range []string{"10.0.0.1", ""} {
@@ -377,7 +377,8 @@ func TestAJobKeepsItsSlotsWhateverElseIsApplied(t *testing.T) {
 	})
 }
 
-// A new address caused a destroy and a create: the intent of a configuration was in two places, and only the command combined them.
+// Formerly, a configuration's moves were not in its tree, and only the command added them. In a program that applied the tree alone, a
+// new address caused a destroy and a create.
 func TestProgramThatFollowsThePackageDocumentationKeepsARenamedLock(t *testing.T) {
 	srv, inputs := server()
 	defer srv.Close()

@@ -44,7 +44,7 @@ func (s *site) acquisitions(c *recipes.Client, path string) (*inspect.Report, []
 	return in, evict.Acquisitions(in)
 }
 
-// complete fills in the other lock of an acquisition of two.
+// complete fills in the field Others of an acquisition of two locks: the node in the second lock.
 func (s *site) complete(one *evict.Acquisition) {
 	s.t.Helper()
 	reader := *s

@@ -11,8 +11,8 @@ import (
 
 // These internals are all that the tests use; otherwise they are programs like any other.
 
-// All stacks of these tests share one key. A list enters a sum through a slow function of key and list, whose results are cached. A sweep
-// makes thousands of stacks with the same few lists: with a key for each, that took a third of its time.
+// All stacks of these tests share one key. The sum in a node's mark contains a slow hash of key and access list; these hashes are cached.
+// A sweep makes thousands of stacks with the same few lists. When each stack had its own key, the hashes took a third of its time.
 func init() {
 	random, one := newKey, newKey()
 	newKey = func() string { return one }

@@ -324,7 +324,7 @@ func settled(s *site) (*recipes.Client, *plan.Tree) {
 	return c, tree
 }
 
-// agrees asserts that a read asks for every access list, and returns the lists that the nodes have.
+// agrees asserts that a read asks for every access list, and that the read's result has the lists of the nodes.
 func (s *site) agrees(c *recipes.Client, tree *plan.Tree) {
 	s.t.Helper()
 	s.server.ResetCounts()

@@ -193,7 +193,7 @@ func TestServersThatNeverAnswerForTheLockEndTheApply(t *testing.T) {
 	})
 }
 
-// This holds even if no other apply ran: another program may have a lock that was lost.
+// The applier commits nothing even if no other apply ran, because it cannot know whether another program got the lost lock.
 func TestApplierThatLostItsLockCommitsNothing(t *testing.T) {
 	s, c := shopped(t)
 	p := s.plan(c, s.shop(set("description", "x")))

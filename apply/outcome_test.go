@@ -151,7 +151,8 @@ func TestLostReplyIsResolvedAndNeverGuessed(t *testing.T) {
 }
 
 // The reply is lost. The client then meets the former leader, which has lost its followers without noticing, and knows nothing of the
-// transaction. It left the next one unanswered until the lock was lost, and the error said that nothing was written.
+// transaction. Formerly, the client sent that leader the next transaction, and had no reply until the lock was lost. The error then said
+// that nothing was written.
 func TestATransactionIsNotAskedForOfALeaderThatWasCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := inMemory(t)

@@ -210,7 +210,7 @@ func (l *land) there() kind.List { return l.everyList()[record.ScaffoldPath(l.ro
 // applied notes that a charter was applied.
 func (l *land) applied(c *charter) { l.now, l.left = c, l.there() }
 
-// may reports whether people together have the permissions in need on each of some nodes.
+// may reports whether some people together have all permissions of the parameter need, on each of some nodes.
 func (l *land) may(lists map[string]kind.List, need kind.Perm, who ...string) bool {
 	for _, list := range lists {
 		var p kind.Perm
@@ -477,7 +477,7 @@ func managesNode(n *plan.Node, who string) bool {
 	return need&^rights(n.ACL, who) == 0
 }
 
-// exact asserts that the root and the tool's directories have the access list set.
+// exact asserts that the root and the tool's directories have exactly the given access list.
 func (l *land) exact(set kind.List, stack string) {
 	for _, path := range []string{l.root, record.ScaffoldPath(l.root), kind.ParentPath(record.IndexPath(l.root, stack)), kind.ParentPath(record.LockPath(l.root, stack))} {
 		require.Equal(l.r, set.String(), l.everyList()[path].String(), path)

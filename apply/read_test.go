@@ -135,8 +135,8 @@ func TestPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	}
 }
 
-// Curator's clients do not say under which limit they came: a client that no longer stands in the gate was granted its permit. The last
-// contender that is read seemed to have a permit, because its place in the gate was not looked at.
+// Curator's clients do not say under which limit they came. A client without a place in the gate (the semaphore's node locks) was granted
+// its permit. Formerly, the last contender that is read seemed to have a permit, because its place in the gate was not read.
 func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	s, c := provisioned(t)
 	java, late, tree := s.dial(""), s.dial(""), s.shop()

@@ -70,8 +70,8 @@ func TestRealZooKeeper(t *testing.T) {
 // not told, as when the machine loses its power.
 type axe struct {
 	at       func(n int64, frame []byte) bool // reports whether to break at the n-th write
-	executed bool                             // break it when the answer arrives
-	until    func()                           // and after this has returned, if it is not nil
+	executed bool                             // break it when the reply arrives
+	until    func()                           // called before that break; nil for nothing
 	off      bool                             // nothing can be dialled afterwards
 	fell     chan struct{}
 	writes   atomic.Int64
@@ -176,8 +176,8 @@ var moments = map[string]func(event.Event) bool{
 // enough to reach the struck write on a machine that stops for seconds.
 const victimTimeout = 20 * time.Second
 
-// applier applies closing to the tree that the parent has made. It says when the moment has come, waits for a line of input, and says how
-// it ended.
+// applier applies the tree of the method closing, on top of the tree that the parent has applied. It says when the moment has come, waits
+// for a line of input, and says how the apply ended.
 func applier(spec string) {
 	var address, root, moment string
 	_, err := fmt.Sscan(spec, &address, &root, &moment)

@@ -100,8 +100,8 @@ func TestPlanOfAThousandNewLocksCostsAHandfulOfRequests(t *testing.T) {
 	})
 }
 
-// edits change the shop by hand, at path. stale is how a saved plan names the change, late why ZooKeeper refuses the transaction. If one
-// is empty, it is not checked.
+// edits change the shop by hand, at path. The field stale is the name of the change in the error of a saved plan. The field late is the
+// reason why ZooKeeper refuses the transaction. If a field is empty, it is not checked.
 var edits = map[string]struct {
 	edit        func(*site, *recipes.Client)
 	path        string

@@ -20,8 +20,8 @@ import (
 	"github.com/locktree/locktree/recipes/zktest"
 )
 
-// scenes are the applies that the engine strikes. The locks of some are in use, see users; programs take those of traffic_test.go
-// all the time.
+// scenes are the applies that the engine strikes. In some of them, locks are in use (see users). In the scenes of traffic_test.go, programs
+// take the locks all the time.
 var scenes = []struct {
 	name   string
 	writes int // at least, those of the apply lock included
@@ -359,9 +359,9 @@ const rotated20 = 20 // writes: lock, transaction, the lists of sixteen nodes at
 
 var oldKeys, newKeys, bothKeys = []string{oldKey}, []string{newKey}, []string{oldKey, newKey}
 
-// rotationScene replaces the administrators before by those after. by are the credentials of the apply, and next those of the apply that
-// finishes it. If next is nil, one administrator with all rights finishes it with its own configuration, which may be the earlier one.
-// A program holds a lock throughout, and a reader can plan at any moment.
+// rotationScene replaces administrators: the parameter before has the old ones, and after the new ones. The parameter by has the
+// credentials of the apply, and next those of the apply that finishes it. If next is nil, one administrator with all rights finishes it
+// with its own configuration, which may be the earlier one. A program holds a lock throughout, and a reader can plan at any moment.
 func rotationScene(before, after, by, next []string) func(*testing.T, *site, *recipes.Client) *scene {
 	return func(t *testing.T, s *site, _ *recipes.Client) *scene {
 		readers := []string{ciKey}

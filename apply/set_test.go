@@ -232,7 +232,7 @@ func TestRightsAreAddedToTheListThatIsThere(t *testing.T) {
 	s.apply(s.as(oldKey), s.administered(access))
 	path := s.root + "/pay/ledger"
 	weak := kind.List{{Scheme: "digest", ID: digest(oldKey), Perms: kind.PermAdmin | kind.PermRead}, worker, access.Readers[0]}
-	s.setByHand(s.as(oldKey), path, weak...) // not what the record proves
+	s.setByHand(s.as(oldKey), path, weak...) // by hand: the node's sum does not fit this list
 	next := s.administered(access)
 	set("description", "new")(next.Nodes[1])
 	p := s.plan(s.as(ciKey), next)

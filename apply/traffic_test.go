@@ -32,7 +32,7 @@ var changing = []struct {
 
 const here, there = "/here-", "/there-"
 
-// on declares the locks at the paths of one side.
+// on declares the locks at paths that begin with one of the two sides: here or there.
 func (s *site) on(side string) *plan.Tree {
 	nodes := []*plan.Node{declare(side+"pay", kind.Namespace, at("pay.namespace"))}
 	for _, m := range changing {
@@ -44,7 +44,7 @@ func (s *site) on(side string) *plan.Tree {
 	return s.tree(nodes...)
 }
 
-// slow are servers that answer so late that programs can call in between.
+// slow are servers that answer so late that programs can try to take the locks between two requests of an apply.
 var slow = []zktest.Option{zktest.WithLatency(time.Millisecond)}
 
 // trafficScene gives locks the paths of the other side, while programs use them by handles on both paths. A lock whose path changes is one
@@ -78,7 +78,7 @@ func trafficScene(like traffic) func(*testing.T, *site, *recipes.Client) *scene 
 			tree: after, options: opts, again: opts,
 			ends: func(err error) {
 				var used *failure.InUseError
-				if w.drained || !errors.As(err, &used) { // by a program that called meanwhile
+				if w.drained || !errors.As(err, &used) { // a program may have taken a lock meanwhile
 					require.NoError(t, err)
 				}
 			},

@@ -68,8 +68,8 @@ func TestFormatIsIdempotentAndKeepsTheMeaning(t *testing.T) {
 	})
 }
 
-// drawExpression draws an expression as it may stand between brackets, where lines end anywhere, with comments and heredocs. Each 1 of a
-// form becomes another expression.
+// drawExpression draws an expression as it may stand between brackets, where lines end anywhere, with comments and heredocs. Each digit 1
+// in a form is replaced by a further expression.
 func drawExpression(t *rapid.T, depth int) string {
 	space := func() string {
 		return rapid.SampledFrom([]string{"", " ", "\n", " # c\n", "/* d */", "\n\n"}).Draw(t, "space")

@@ -47,7 +47,7 @@ var functionCases = map[string][]struct{ expr, want string }{
 	"endswith":     {{`endswith("abc", "bc")`, `true`}, {`endswith("abc", "b")`, `false`}},
 	"startswith":   {{`startswith("abc", "ab")`, `true`}, {`startswith("abc", "b")`, `false`}},
 	"tostring": {{`issensitive(tostring(sensitive(2)))`, `true`},
-		// as wherever a number becomes text
+		// tostring and a template give the same text for a number
 		{`[for n in [12 * 1000, -7, 0, -0, 1 / 4, 9007199254740992, 9007199254740993, 1e30] : n if "=${tostring(n)}" != "=${n}"]`, `[]`}},
 	"znodepath":    {{`znodepath("/a/", "b/c")`, `"/a/b/c"`}, {`znodepath()`, `"/"`}},
 	"nonsensitive": {{`nonsensitive(env("PASSWORD"))`, `"correct horse"`}},

@@ -109,7 +109,7 @@ func TestEachLimitHoldsAndOneBeyondIsRefused(t *testing.T) {
 		"a type in JSON": {1000, func(n int) files {
 			return files{"v.locktree.json": `{"variable": {"v": {"default": null, "type": "` + x("list(", n) + "any" + x(")", n) + `"}}}`}
 		}, "Nested too deep"},
-		"an address in JSON": {1000, func(n int) files { // without parentheses, and with one too many
+		"an address in JSON": {1000, func(n int) files { // 1,000: no parentheses; 1,001: one pair too many
 			return files{"v.locktree.json": `{"moved": {"from": "` + x("(", n*(n-1000)) + `mutex.a` + x(")", n*(n-1000)) + `", "to": "mutex.b"}, "mutex": {"b": {}}}`}
 		}, "Invalid address"},
 		"jsondecode": {1000, func(n int) files {

@@ -59,7 +59,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// The tests plan each configuration, apply it, plan it again without changes, and destroy it.
+// The tests plan each configuration, apply it, plan it again without changes, and destroy it. For payments, they check that destroy is
+// refused.
 var configurations = []string{"quickstart", "payments", "redpacket", "recipes"}
 
 func TestConfigurationsOnTheEmbeddedServer(t *testing.T) {

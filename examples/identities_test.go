@@ -101,7 +101,7 @@ func (r *runbook) as(user, password, command string) (out string, code int) {
 	return out, code
 }
 
-// mustAs is as for a command that must succeed.
+// mustAs types a command like the method as, and requires that it succeeds.
 func (r *runbook) mustAs(user, password, command string) string {
 	out, code := r.as(user, password, command)
 	require.Zero(r.t, code, "as %s: %s\n%s", user, command, out)

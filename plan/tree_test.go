@@ -14,7 +14,8 @@ import (
 
 var everything = kind.List{{Scheme: "digest", ID: "ops:x", Perms: kind.PermAll}}
 
-// Nodes of another stack than their tree's, with a path of another address or out of Find's order made a nonsensical plan, and no error.
+// Formerly, a tree built in Go could have nodes of another stack, at the path of another address, or out of Find's order. The result was a
+// nonsensical plan, and no error.
 func TestATreeBuiltInGoIsComplete(t *testing.T) {
 	tree := plan.NewTree("shop", "/locks")
 	for _, add := range []struct {

@@ -124,7 +124,8 @@ func cutLab(t *testing.T, sc scene, f func(s *stage, k *harness.Cutter)) {
 	})
 }
 
-// clean requires that nothing is left of a run: no contender, no booked byte, no local turn, and no watch except those on declarations.
+// clean requires that nothing is left of a run: no contender, no bytes counted for deleted nodes, no turn of a goroutine (package turn),
+// and no watch except those on declarations.
 func (s *stage) clean() {
 	s.T.Helper()
 	time.Sleep(3 * time.Second)
@@ -440,7 +441,7 @@ func (s *stage) stand(dir string, n int) {
 	require.Failf(s.T, "nobody came", "%s: %v in %s, not %d", s.where, s.lab.Queue(dir), dir, n)
 }
 
-// sentAway begins to wait for a lock, calls then, and requires that the wait fails with the error want.
+// sentAway begins to wait for a lock, and calls the function in the parameter then. It requires that the wait fails with the error want.
 func (s *stage) sentAway(f taking, want error, then func()) {
 	s.T.Helper()
 	ctx, cancel := s.patient()

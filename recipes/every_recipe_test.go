@@ -152,7 +152,7 @@ func TestTheHolderIsNamedToWhoeverGivesUpWaitingWhateverTheRecipe(t *testing.T) 
 	})
 }
 
-func TestASemaphoreOfKazoosWireIsRefusedWithTheReasonAndNothingIsWritten(t *testing.T) { // recipes.md 2.5 b
+func TestASemaphoreOfKazoosWireIsRefusedWithTheReasonAndNothingIsWritten(t *testing.T) {
 	// kazoo's permits are other nodes, and are not counted again after their creation. Sharing a semaphore with kazoo would admit too many.
 	inLab(t, func(t *testing.T, l *lab) {
 		const why = `"kazoo" is not allowed: kazoo's semaphore uses other nodes`
@@ -198,7 +198,8 @@ func TestACreateUnderWayWhenTheLockIsDrainedIsNotGranted(t *testing.T) {
 	})
 }
 
-// The same for a waiter whose turn has come: the write that proves the grant is under way, as its heartbeats have been for long.
+// The lock is drained when a waiter's turn has come, and the write that proves its grant is under way. Its heartbeats before that write have
+// had no reply. It is not granted.
 func TestAProofUnderWayWhenTheLockIsDrainedGrantsNothing(t *testing.T) {
 	forEveryRecipe(t, func(t *testing.T, l *lab, way harness.Way) {
 		x := l.Lock(way.Block(l.Client("holder")))
@@ -397,7 +398,7 @@ func TestHeldErrorNamesTheGoroutineThatHoldsAndNotTheCaller(t *testing.T) {
 	})
 }
 
-// If the call needed no turn, the error named a contender, "its node was not read".
+// Formerly, the error of a call that takes no turn in its client named a contender and said of it "its node was not read".
 func TestHeldErrorSaysThisClientOfItsOtherWaysToTheLock(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.EveryKind()

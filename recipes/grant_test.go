@@ -196,8 +196,9 @@ type line struct {
 	rival    <-chan result[*recipes.Lease]
 }
 
-// inLine runs f when all three have been in the queue for several session timeouts, so the proofs from their creates are old. The waiter was
-// next from the start, or it came while another contender was ahead of the holder. In the second case it has looked ahead.
+// inLine runs f when all three have been in the queue for several session timeouts, so the proofs from their creates are old. The waiter
+// was next from the start, or it came while another contender was ahead of the holder. In the second case it listed the queue when that
+// contender left (lookAhead in package wait).
 func inLine(t *testing.T, f func(t *testing.T, l *line)) {
 	for name, ahead := range map[string]bool{"next": false, "looked ahead": true} {
 		runInLab(t, name, func(t *testing.T, lab *lab) {

@@ -403,7 +403,7 @@ type simMember struct {
 	step   func(state any, e event) []any
 }
 
-// simMembers are the locks of the simulated worlds: one of each kind, and a second mutex, so calls can wait in a circle.
+// simMembers are the locks of the simulated worlds: one of each kind except kind.Once, and a second mutex, so calls can wait in a circle.
 var simMembers = [...]simMember{
 	{"/l0", "mutex", untyped(gate(stepMutex))},
 	{"/l1", "rwlock", untyped(gate(stepRW))},

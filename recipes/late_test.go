@@ -192,7 +192,7 @@ func (l *lab) createLostOn(wrong func(*zktest.Replica)) (*recipes.Client, *recip
 	return c, m, moved, l.Srv.Inject(zktest.Once(at("create")), zktest.DropReply)
 }
 
-func TestASearchOnAServerThatLagsFindsTheNode(t *testing.T) { // case 2: a follower hides the node, a second one is made
+func TestASearchOnAServerThatLagsFindsTheNode(t *testing.T) { // failure matrix, row 3: a follower hides the node, a second one is made
 	inLab(t, func(t *testing.T, l *lab) {
 		_, m, _, lost := l.createLostOn((*zktest.Replica).Lag)
 		before := l.Changes("/m")

@@ -71,7 +71,7 @@ func (l *lab) throughEveryEvent(c *recipes.Client, way harness.Way) {
 	l.grantedSoon(way, "after the loss")
 }
 
-// grantedSoon requires that another client is granted the lock within two seconds: as way takes it, and as way blocks it.
+// grantedSoon requires that another client is granted the lock within two seconds, with way.Take and with way.Block.
 func (l *lab) grantedSoon(way harness.Way, when string) {
 	l.T.Helper()
 	for _, take := range []taking{way.Take(l.Client("next")), way.Block(l.Client("next"))} {

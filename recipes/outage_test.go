@@ -336,8 +336,8 @@ func TestADeletedNodeThatMayNotBeReadEndsItsLease(t *testing.T) {
 }
 
 // flapping loses the k-th reply of each connection of the client, and cuts the connection, n times in a row. Reply 0 is the answer to the
-// connect request. First the server answers what the client sends at this instant. Otherwise that could be counted and cut on the
-// connection that the scene breaks next.
+// connect request. flapping first lets the server answer what the client is sending. Otherwise the connection that the scene breaks next
+// could already lose its k-th reply.
 func (l *lab) flapping(c *recipes.Client, k, n int) *zktest.Injection {
 	synctest.Wait()
 	id, asked, cuts := l.SessionID(c), 0, 0

@@ -442,8 +442,8 @@ func (w *simWorld) inject(f simFault, id int64) {
 	rule.Release()
 }
 
-// recount plays a new leader whose count of the children created lags by n (ZOOKEEPER-3249), or is right. It gives no number that a
-// contender has, and none before such a number.
+// recount plays a new leader whose count of the children created lags by n (ZOOKEEPER-3249), or is right. The count stays above the
+// sequence numbers of all contenders, so that new numbers are larger than theirs.
 func (w *simWorld) recount(n int32) {
 	for _, dir := range w.dirs {
 		queue, there := w.Srv.Get(dir)

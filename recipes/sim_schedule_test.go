@@ -265,7 +265,7 @@ func (w *simWorld) left(worker int, g *simGrant, called int64) {
 // only a follower, and the follower falls behind. It gets the log late, all at once or in steps, and its own messages do not arrive. So it
 // tells its clients of a release, shows them first in the queue, and answers their pings and reads. It does not know that their sessions
 // have expired, and that a client of the leader has been granted the lock since. No client has agreed to that, and no grant is excused for
-// it: two believed holders are two too many.
+// it: two clients that believe at once that they hold the lock are a failure.
 func TestSimulationOfAServerThatIsBehind(t *testing.T) {
 	effort.Proof(t)
 	playSeeds(t, effort.Of(200, 60), 5, newBehind, func(all *simTotal) {
@@ -539,7 +539,7 @@ func (w *simWorld) crowded() (end func()) {
 
 // everyLock requires that a client that waits is granted each lock, and all of them together, in time.
 func (w *simWorld) everyLock(client int, within time.Duration, when string) {
-	worker := 100*len(w.clients) + client // the number of no other worker, and of this client
+	worker := 100*len(w.clients) + client // a number that no other worker has; modulo the number of clients it is the client
 	for _, recipe := range []simRecipe{"mutex", "rwlock", "semaphore", "election", "multi"} {
 		for _, shared := range []bool{false, true} {
 			st := simStep{recipe: recipe, how: "lock", shared: shared, n: w.declared["/l2"].lowered, members: 1<<len(simMembers) - 1}
@@ -571,7 +571,7 @@ func (w *simWorld) oneEach() {
 		n, _ := w.Srv.Get(w.node(of.path))
 		mine := map[int64]string{}
 		for _, child := range n.Children {
-			if _, contends := kind.ParseContender(child); !contends { // an anchor of a key's node
+			if _, contends := kind.ParseContender(child); !contends { // an anchor: it only keeps a key's node in place
 				continue
 			}
 			k, there := w.Srv.Get(w.node(of.path) + "/" + child)

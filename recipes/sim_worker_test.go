@@ -431,7 +431,7 @@ func (w *simWorld) node(lock string) string {
 	return path
 }
 
-// familyOf returns the parameters of a family whose locks have the parameters of.
+// familyOf returns the parameters of a family of locks that have the given parameters.
 func (w *simWorld) familyOf(of kind.Params) kind.Params {
 	p := &kind.KeyedParams{Of: of.Kind().Name, Fanout: w.plan.keyedBy, Foreign: "true", Common: kind.Common{Wire: kind.WireCurator}}
 	switch of := of.(type) {

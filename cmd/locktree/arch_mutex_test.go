@@ -78,7 +78,8 @@ func TestMutexesAreTakenInOneOrder(t *testing.T) {
 	}
 }
 
-// follow walks a statement with the mutexes that the goroutine holds. A branch that leaves its block changes nothing behind it.
+// follow walks a statement with the mutexes that the goroutine holds. If a branch ends with return, break, continue or goto, the mutexes
+// that it takes or releases do not count after the statement.
 func (own *taking) follow(info *types.Info, s ast.Stmt, has map[string]bool) {
 	branch := func(s ast.Stmt, list []ast.Stmt) {
 		then := maps.Clone(has)

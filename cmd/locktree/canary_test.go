@@ -399,7 +399,7 @@ func TestNoCommandShowsASecretHoweverItIsGiven(t *testing.T) {
 	}
 }
 
-// canaryFailure is a failure after an apply and a saved plan. At least one command must print the text say.
+// canaryFailure is a failure after an apply and a saved plan. At least one command must print the text in the field say.
 type canaryFailure struct {
 	make func(*canary)
 	say  string

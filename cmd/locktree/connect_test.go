@@ -219,7 +219,7 @@ func TestAnInterruptedDoctorDoesNotSucceed(t *testing.T) {
 	dials := 0
 	a := b.app(strings.NewReader(""), io.Discard, &errs)
 	a.dialClient = func(ctx context.Context, cfg recipes.Config) (*recipes.Client, error) {
-		if dials++; dials == 2 { // the first one is for the server's own conditions
+		if dials++; dials == 2 { // the first is for the checks of the server alone
 			cfg.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 				c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 				first.Do(func() { c = closing{c, interrupt} }) // the session's; the others are for four-letter words

@@ -14,7 +14,8 @@ import (
 )
 
 // A program that imports the library downloads exactly one more module. The adapters to Prometheus and OpenTelemetry are modules of their
-// own, and raise no version that it uses. The page's exporter-toolkit does raise Prometheus' modules, to the versions that it needs itself.
+// own, and raise no version that it uses. The page of serve needs exporter-toolkit, which does raise Prometheus' modules, but only to the
+// versions that it needs itself.
 func TestAProgramThatImportsRecipesDownloadsOneModule(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	require.NoError(t, err)
@@ -80,7 +81,7 @@ func nestedModules(t *testing.T) (modules []string) {
 }
 
 // A module that requires v0.0.0 of the root is useless to others: there is no such release, and a replacement is not inherited. Each requires
-// the release that is tagged first, and the checkout takes its place here. The module packaging requires none.
+// the release that is tagged first, and the checkout takes its place here. The module in packaging/ requires none.
 func TestModulesRequireAReleaseOfTheRoot(t *testing.T) {
 	release, _, _ := strings.Cut(version(), "-")
 	for _, dir := range nestedModules(t) {

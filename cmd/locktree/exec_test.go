@@ -111,8 +111,8 @@ func (x *execRun) rest() (string, int) {
 }
 
 // inTime runs a command whose session comes into doubt. It compares the command's output, its exit code, and the texts that exec must
-// print; nil means none. They can come too late on a machine that stops for a sixth of a session timeout, or for the time that the code
-// leaves a command. So there are further tries with longer timeouts.
+// print; nil means none. exec gives a command a sixth of the session timeout to end. If the machine stops for that long, the result can
+// differ. So there are further tries with longer timeouts.
 func inTime(t *testing.T, args []string, happens func(t *testing.T, x *execRun), said string, code int, texts []string) {
 	t.Helper()
 	otherwise := ""
@@ -224,7 +224,7 @@ func TestExecKilledTakesTheCommandAlong(t *testing.T) {
 func TestExecCutOffForAMomentLetsTheCommandRun(t *testing.T) {
 	command := `trap 'echo asked to end; exit 9' TERM; echo started; until [ -e over ]; do sleep 0.05; done`
 	inTime(t, []string{"-quiet", execLock, "--", "sh", "-c", command}, func(t *testing.T, x *execRun) {
-		// A heartbeat comes every sixth of the session timeout. At the fourth, the first proof is older than a third.
+		// A heartbeat comes every sixth of the session timeout. When the fourth comes, the first proof is older than a third of the timeout.
 		proven := x.server.Inject(func(r zktest.Request) bool { return r.Op == "multi" && r.N == 4 }, zktest.Delay(0))
 		x.server.Disconnect(0)
 		select {
@@ -306,7 +306,8 @@ func TestExecThatCannotReachTheServersDoesNotSayThatOthersHoldTheLock(t *testing
 	}
 }
 
-// Servers from 3.8.4 and 3.9.2 on do not even say who owns a node that may not be read. Older ones do, but that proves nothing on either.
+// Servers from 3.8.4 and 3.9.2 on do not even say who owns a node that may not be read. Older servers do, but even there this does not
+// prove the grant.
 func TestExecDoesNotRunUnderALockWhosePlaceMayNotBeRead(t *testing.T) {
 	for name, hidden := range map[string]func(zktest.Request) bool{
 		"hidden":     zktest.On("exists", "getData", "multi"),

@@ -39,7 +39,7 @@ func TestAFifthRecipeIsTwoFiles(t *testing.T) {
 		require.NoError(t, p.Wait())
 	}
 
-	// Sequence numbers go on, and a boat begins with an even one: so the lock is created again.
+	// Two contenders share a boat if the first has an even sequence number. The lock is created again, so that its numbers begin with 0.
 	w.must("destroy", "-auto-approve")
 	w.must("apply", "-auto-approve")
 	leaveFirst := w.board()

@@ -135,7 +135,7 @@ output "path" {
 }
 `
 
-// wayCommands run in this order. The output of each must contain says, so that none only seems to have worked.
+// wayCommands run in this order. The output of each must contain the text in the field says: it shows that the command worked.
 var wayCommands = []struct{ command, says string }{
 	{"validate", "Success!"},
 	{"plan -out=p", "5 to add"},

@@ -64,8 +64,8 @@ func planOfAReaderIsApplied(t *testing.T, o *office) {
 
 func TestPlanOfAReaderIsApplied(t *testing.T) { planOfAReaderIsApplied(t, newOffice(t)) }
 
-// samePlan compares a plan with that of a reader. The record notes the pending lists, for a reader without the digests that it does not
-// see: so theirs is shorter.
+// samePlan compares a plan with that of a reader. The transaction notes pending lists in the record. In a reader's plan, these lack the
+// digests that the servers hide from the reader, so its transaction may be shorter.
 func samePlan(t *testing.T, ours, theirs, when string) {
 	t.Helper()
 	require.LessOrEqual(t, transactionBytes(t, theirs), transactionBytes(t, ours), when)
@@ -120,7 +120,7 @@ func TestReaderPlansTheRestOfAnInterruptedRotation(t *testing.T) {
 	require.Fail(t, "no apply came to its end")
 }
 
-// If a list has another password, the servers show the user of that list without the hash, and that user is not us.
+// A list has our user name with another password. The servers show us this entry without the hash, and doctor must not take it for us.
 func TestDoctorFailsWhereTheListHasAnotherPassword(t *testing.T) {
 	o := newOffice(t)
 	o.write("locks.locktree.hcl", stackOf("shop", []string{boss}, []string{auditor})+someLocks)

@@ -63,7 +63,7 @@ func TestEveryMessageIsInAScript(t *testing.T) {
 	require.Empty(t, reasons, "testdata/unscripted.txt has messages nobody gives")
 }
 
-// A script runs every command and gives every flag. A flag that several commands have from one place needs one of them.
+// A script runs every command and gives every flag. If several commands share a flag, a script for one of them suffices.
 func TestEveryCommandAndFlagIsInAScript(t *testing.T) {
 	global := regexp.MustCompile(`(locktree)( -chdir=\S+| -no-color)+`)
 	var lines []string

@@ -82,7 +82,7 @@ var scriptFaults = map[string]func(*testscript.TestScript, bool, []string){
 		}()
 	},
 
-	// cutoff ID ends the connection of the program called ID, which gets no other one until it ends.
+	// cutoff ID ends the connection of the program called ID. The program gets no other connection until the script ends the program.
 	"cutoff": func(ts *testscript.TestScript, _ bool, args []string) {
 		h := ts.Value(handKey{}).(*hand)
 		h.mu.Lock()

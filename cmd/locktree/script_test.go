@@ -103,10 +103,10 @@ func params(dir string, start func(*testscript.Env) string) testscript.Params {
 			if err := os.WriteFile(filepath.Join(env.WorkDir, "base.locktree.hcl"), []byte(base), 0o644); err != nil {
 				return err
 			}
-			// Under the race detector a program sleeps for a second before it exits, to catch late races. Hundreds of commands of a few
-			// milliseconds need not.
+			// Under the race detector a program sleeps for a second before it exits, to catch late races. Here this is off, because the
+			// scripts run hundreds of commands of a few milliseconds.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
-			// The servers grant no longer session: with it, a command outlives a machine that stops for half of it.
+			// This is the longest session timeout that the servers grant. A command outlives a machine that stops for half of it.
 			env.Setenv("ZOOKEEPER_SESSION", "40")
 			env.Setenv("DOWN", nobody)
 			env.Setenv("HTTP", webServer(env))

@@ -146,8 +146,8 @@ func (x *outsider) unplug() {
 	x.server.Disconnect(x.ID())
 }
 
-// With the words allowed or forbidden, an unchanged node is asked for its stat at most. No directory is listed twice, and no declaration is
-// read twice. A lock that changes hands costs the requests for this one lock.
+// With and without ZooKeeper's four-letter words, at most the stat of an unchanged node is read. No directory is listed twice, and no
+// declaration is read twice. A lock that changes hands costs the requests for this one lock.
 func TestWatchReadsAgainOnlyWhatHasChanged(t *testing.T) {
 	const locks, holds = 300, 3
 	for name, opts := range map[string][]zktest.Option{"allowed": nil, "forbidden": {zktest.WithWords("srvr")}} {

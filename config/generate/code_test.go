@@ -181,7 +181,8 @@ func generated(t *testing.T, blocks string) string {
 	return goSource(t, code)
 }
 
-// If one of the two locks got the name AB, a program would compile after that lock was renamed, and lock the other one.
+// Alone, each of the two locks gets the name AB; together, neither gets it. If one kept it and was then renamed, AB would pass to the
+// other lock. A program that uses AB would still compile, but take that other lock.
 func TestANewLockTakesNobodysName(t *testing.T) {
 	alone := generated(t, `mutex "a_b" {}`)
 	require.Contains(t, alone, ") AB(")

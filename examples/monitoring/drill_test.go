@@ -28,7 +28,7 @@ import (
 const (
 	drillPage = "testdata/drill.md"
 	password  = "correct-horse"
-	atOnce    = 10                         // looks, until the page names a cause that a look can see; three suffice, unless a server is slow to answer
+	atOnce    = 10                         // bound on the looks until the page names a cause that one look can see; three suffice, unless a server is slow to answer
 	soon      = "LOCKTREE_VAR_patience=2s" // for commands that get no answer
 )
 
@@ -255,7 +255,7 @@ func (i *incident) must(args ...string) string {
 	return out
 }
 
-// typed is must for a command that a runbook names.
+// typed does the same as must, and requires that the runbook names the command.
 func (i *incident) typed(runbook string, args ...string) string {
 	i.named(runbook, args[0])
 	return i.must(args...)
@@ -284,7 +284,7 @@ func (i *incident) begins(page string) {
 	i.row, i.began, i.ats, i.outages = row{}, time.Now(), map[string]bool{}, i.failures(page)
 }
 
-// opens is begins for a page that starts with wrong credentials.
+// opens begins an incident by starting a page with wrong credentials.
 func (i *incident) opens(page string, env ...string) {
 	i.began, i.ats = time.Now(), map[string]bool{}
 	i.serve(page, env...)

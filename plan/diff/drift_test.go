@@ -131,8 +131,8 @@ func TestListsOfForgedNodesCostNothing(t *testing.T) {
 	require.Len(t, replan(t, m, tree).Drifted, 1, "of a node that an apply has written, another list is a change by hand")
 }
 
-// If a namespace was replaced by a lock, or forgotten without its contents, the record named each node in it. The record must not grow with
-// the number of locks, but did, up to a transaction for each of them.
+// The record must not grow with the number of locks. Formerly, if a namespace was replaced by a lock, or forgotten without its contents,
+// the record named each node in it. It could grow until each lock needed a transaction of its own.
 func TestTheRecordDoesNotGrowWithWhatANamespaceContained(t *testing.T) {
 	nodes := []*plan.Node{declare("/locks/many", kind.Namespace, addr("namespace.many"))}
 	for i := range 3000 {

@@ -214,7 +214,7 @@ func wide(nodes int, name string) *plan.Tree {
 
 func TestNamespaceThatJavaCannotListIsToldAndOneThatNobodyCanIsRefused(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
-	long := strings.Repeat("n", 49) // with six digits as long as a contender's name, and 4 bytes for the length
+	long := strings.Repeat("n", 49) // 49 and six digits: the length of a contender's name; a listing adds 4 bytes for the length of each name
 	require.Empty(t, coded(diff.Compare(nil, wide(17_000, long), plan.Options{Identities: us}), problem.Listing))
 	warned := coded(diff.Compare(nil, wide(18_000, long), plan.Options{Identities: us}), problem.Listing)
 	require.Len(t, warned, 1)

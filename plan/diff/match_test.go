@@ -457,7 +457,7 @@ func TestAnEmptyNamespaceThatWasLetGoBecomesALock(t *testing.T) {
 }
 
 // A protected lock in another program's node is also replaced when it is idle, because it stays the same lock. It is not replaced if it is
-// in use when that is applied.
+// in use when the plan is applied.
 func TestProtectedLockThatMayBeAContainerIsMadeAnew(t *testing.T) {
 	tree := base()
 	protect(tree.Nodes[3])

@@ -45,7 +45,8 @@ func TestNamespaceSomethingIsCreatedInIsChecked(t *testing.T) {
 	require.Len(t, ops, 3)
 }
 
-// In one apply of 65,536, the second transaction had the id of the first. Its outcome was then read from what the first one wrote.
+// Formerly, in one out of 65,536 applies, the second transaction had the id of the first. The outcome of the second was then read from what
+// the first one wrote.
 func TestNoTwoTransactionsOfAPlanHaveOneId(t *testing.T) {
 	for _, id := range []string{"0123456789ab0001", "0123456789ab0002", "0123456789abffff", "0123456789ab0000"} {
 		seen := map[string]bool{}

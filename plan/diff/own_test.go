@@ -38,7 +38,7 @@ func problemsOf(p *plan.Plan, code problem.Code) (out []string) {
 	return out
 }
 
-// The lists are judged by the administrators, who will apply, whoever plans.
+// The declared administrators will apply. So a plan judges the lists for them, and not for the user who plans.
 func TestAdministratorsAreNotLockedOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		list   kind.List

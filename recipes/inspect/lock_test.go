@@ -132,7 +132,7 @@ func TestInspectAfterASemaphoreWasShrunkStillShowsItsHolders(t *testing.T) {
 		}
 		c := l.Client("c")
 		last := l.Lock(harness.Draw("/s", 1)(c))
-		waited := l.Waiting(harness.Draw("/s", 1)(l.Client("d"))) // its permit will be one taken from the queue
+		waited := l.Waiting(harness.Draw("/s", 1)(l.Client("d"))) // unlike the others, it waits in the queue for its permit
 		l.Unlock(last)
 		l.Got(waited)
 		_ = l.Waiting(harness.Draw("/s", 1)(c)) // a session that waits

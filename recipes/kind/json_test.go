@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// json.Marshal once wrote the data of nodes, and an index has hashes of that data.
+// Formerly, json.Marshal wrote the data of nodes. Encode must write the same bytes, because the sums in the nodes (record.Sum) cover them.
 func TestEncodeWritesWhatMarshalWrites(t *testing.T) {
 	raws := func(r *rand.Rand) map[string]json.RawMessage {
 		all := map[string]json.RawMessage{}

@@ -130,8 +130,9 @@ func TestParseContender(t *testing.T) {
 	}
 }
 
-// The counter wraps (recipes.md, case 58). Clients that compare strings or plain integers then let a newcomer overtake the holder. A client
-// that may create a child can also give it a number half the way round. For some orders of a list, that put the waiter before the holder.
+// The counter wraps (recipes/testdata/failure-cases.md, case 58). Clients that compare strings or plain integers then let a newcomer
+// overtake the holder. A client that may create a child can also give it a number half the way round. For some orders of a list, that put
+// the waiter before the holder.
 func TestOrderSurvivesSequenceWrap(t *testing.T) {
 	for _, c := range []struct {
 		queue []string // in order; the places of other do not matter

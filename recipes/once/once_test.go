@@ -229,7 +229,7 @@ func TestClocksSayWhenToTry(t *testing.T) {
 		var at time.Time
 		require.NoError(t, fast.Do(t.Context(), "", func(context.Context, *recipes.Lease) error { at = time.Now(); return nil }))
 		require.GreaterOrEqual(t, at.Sub(begin), time.Hour-30*time.Second)
-		require.Less(t, at.Sub(begin), time.Hour-28*time.Second) // late by the stagger, a second at most, and a few round trips
+		require.Less(t, at.Sub(begin), time.Hour-28*time.Second) // late by the stagger (at most a second) and by a few round trips
 		require.Equal(t, "2000-01-01T01:00:00Z", l.record().Slots[0].Slot)
 
 		slow := once.New(l.skewed("slow", -10*time.Minute), "/job")

@@ -27,10 +27,11 @@ import (
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
 
-// Clients run a job for each minute. Their clocks are up to ten minutes off and are set, for a moment by a day. Their connections are cut
-// after any byte. They are stopped, cut off and killed, and their sessions expire. Some runs last longer than catch_up. Meanwhile the job
-// is declared again, with another schedule and back, and replaced. No slot is started twice, has two successes, is started late, or is from
-// before its schedule. None is missed except for a run that lasts, because one client lives whose clock is less than catch_up behind.
+// Clients run a job for each minute. Their clocks are wrong by up to ten minutes, and are changed meanwhile, for short times by a day.
+// Their connections are cut after any byte. They are stopped, cut off and killed, and their sessions expire. Some runs last longer than
+// catch_up. Meanwhile the job is declared again, with another schedule and back, and replaced. No slot is started twice, has two successes,
+// is started late, or is from before its schedule. One client always lives, with a clock that is less than catch_up behind. So no slot is
+// missed, except while a run that lasts has the lock.
 
 func TestEverySlotIsStartedOnceWhateverHappens(t *testing.T) {
 	for seed := range uint64(2) {

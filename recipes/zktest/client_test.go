@@ -117,7 +117,7 @@ func (c *client) await(want zk.State) {
 		select {
 		case got := <-c.states:
 			if got == want {
-				synctest.Wait() // until go-zookeeper has set its watches again: while it does, it reads what a reply writes
+				synctest.Wait() // until go-zookeeper has set its watches again: it reads lastZxid without a lock, and each reply writes it
 				return
 			}
 		case <-deadline:

@@ -13,8 +13,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind/slots"
 )
 
-// subjects are forms that people write, and the results of new X500Principal(form).getName() in OpenJDK 17. "" is the form itself, "!" a
-// refusal, and "?" a guess: a name does not tell how a certificate has these values.
+// subjects are forms that people write, and the results of new X500Principal(form).getName() in OpenJDK 17. "" is the form itself, and "!"
+// a refusal. "?" stands for a result that is a guess of Java: the form does not tell how a certificate encodes the value.
 var subjects = map[string]string{
 	"CN=alice,OU=ops,O=Acme,C=DE": "",
 	"CN=alice, OU=ops, O=Acme":    "CN=alice,OU=ops,O=Acme",

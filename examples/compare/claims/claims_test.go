@@ -22,7 +22,7 @@ func ours(t *testing.T, self string, missing map[string]string) *Env {
 	return &Env{Plan: bench.Plan{Self: self, Systems: []drivers.System{system}, Tell: t.Logf}, TTL: time.Second, Results: &bench.Results{Servers: nowhere, Missing: missing}}
 }
 
-// A row says that its process has ended. No experiment waits for a system that did not run before.
+// A row says that its process has ended. If a system is already noted as missing, no experiment starts it: the row repeats the reason.
 func TestAnExperimentThatFailsSaysSoInItsRow(t *testing.T) {
 	e := ours(t, "/bin/false", nil)
 	for _, missing := range []string{e.Paused()[0].Missing, e.Killed()[0].Missing, e.Fair(time.Second)[0].Missing} {

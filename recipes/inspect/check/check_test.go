@@ -31,7 +31,7 @@ func TestCheckOfSyncLimitClockAndVersion(t *testing.T) {
 	}
 	require.Contains(t, checkVersion("Zookeeper version: 3.8.6, built on", false).Next, "no release of 3.8 has the cure")
 	require.NotContains(t, checkVersion("Zookeeper version: 3.9.1, built on", false).Next, "no release")
-	// It was unsure, and its advice was "a standalone server is not affected".
+	// Formerly, the verdict on a standalone server was Unsure, with the advice "a standalone server is not affected".
 	alone := checkVersion("Zookeeper version: 3.8.0-11+deb, built on", true)
 	require.Equal(t, Holds, alone.Verdict)
 	require.Equal(t, "it is 3.8.0, standalone", alone.What)

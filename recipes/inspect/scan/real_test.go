@@ -69,8 +69,8 @@ func TestAnEnsembleOfThree(t *testing.T) {
 		x := snap.Sessions[c.Session]
 		require.NotEmpty(t, x.Address)
 		require.Equal(t, 10*time.Second, x.Timeout)
-		// Expires is by this machine's clock, not a leader's in another zone. It differs by up to its timeout, a tick, and a third of our
-		// timeout.
+		// Expires is by this machine's clock, not a leader's in another zone. So its distance from snap.At is at most the session's timeout,
+		// a tick, and a third of the timeout of the client that looks.
 		require.Less(t, x.Expires.Sub(snap.At).Abs(), time.Minute)
 		require.False(t, x.Away)
 	}

@@ -76,7 +76,7 @@ func TestAnIdlePageReadsWhatMayHaveChanged(t *testing.T) {
 	for _, allowed := range [][]string{{"srvr", "cons", "dump"}, {"srvr"}} {
 		synctest.Test(t, func(t *testing.T) {
 			srv := zktest.Start(t, zktest.WithWords(allowed...))
-			const locks, held, keys, looks, look = 3000, 300, 100, 30, 64 + 192 + 190 + 10 // look: reads that find changes, of locks and of keys
+			const locks, held, keys, looks, look = 3000, 300, 100, 30, 64 + 192 + 190 + 10 // look: the bound for one look, turnReads + checkReads + familyReads + 10
 			var paths, queue []string
 			for i := range locks {
 				paths = append(paths, fmt.Sprintf("/locks/l%04d", i))

@@ -110,8 +110,9 @@ func TestRealFullDisks(t *testing.T) {
 	for _, f := range followers { // one after the other: each copies the data of the leader, whose disk was never full
 		d.free(f)
 		f.Kill() // it may still run, or have ended by itself
-		// Otherwise one server of some forty kept, with the data that it could still write, the nodes of an ended session. It counted
-		// the difference (ZOOKEEPER-4541, see check.Client). Its clients see a lock that is taken, but has no live holder.
+		// Otherwise one server of some forty kept, with the data that it could still write, the nodes of an ended session. It noticed
+		// that its data differed, but only counted this (ZOOKEEPER-4541, see check.Client). Its clients see a lock that is taken, but has
+		// no live holder.
 		require.NoError(t, os.RemoveAll(filepath.Join(f.Dir, "data", "version-2")))
 		f.Restart()
 	}

@@ -138,7 +138,7 @@ func TestRealPartitions(t *testing.T) {
 
 	for _, row := range []struct {
 		timeout time.Duration
-		without float64 // a quorum, as a part of timeout
+		without float64 // how long there is no quorum, as a part of the session timeout
 		kept    bool
 	}{{busyTimeout, 0.1, true}, {6 * time.Second, 0.75, false}, {6 * time.Second, 3, false}} {
 		t.Run(fmt.Sprintf("row 26: no quorum for %v of a session timeout of %v", row.without, row.timeout), func(t *testing.T) {

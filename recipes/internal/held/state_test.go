@@ -40,7 +40,7 @@ func TestAHoldingAndALeaseMakeOnlyLegalMoves(t *testing.T) {
 		"held":            {"being exchanged", "over"},
 		"being exchanged": {"held", "over"},
 	}, steps(holdMoves, starting, over))
-	// A lease is given back once, and becomes another lease only then.
+	// A lease is given back once. Only after that can it be exchanged for another lease.
 	require.Equal(t, map[string][]string{
 		"used":     {"released"},
 		"released": {"exchanged"},

@@ -174,7 +174,8 @@ func (m rival) mutex(name string) string {
 
 func (m rival) holder() party { return ours("holder", m.wire, goMutex) }
 
-// enough returns a function that says whether so many runs are enough for the cells that the figures make in these rows.
+// enough returns a function that gets a number of runs and their figures. It turns the figures into the cells of the given rows, and
+// reports whether that many runs are enough for each cell.
 func (m rival) enough(cells func(charge) []string, rows ...string) func(int, charge) bool {
 	return func(runs int, s charge) bool {
 		for i, cell := range cells(s) {
@@ -332,13 +333,13 @@ func newBiller(t *testing.T) *biller {
 	return b
 }
 
-// measured says whether that number of runs is enough for the cell, of a row and a column, that they gave.
+// measured reports whether that number of runs is enough. The parameter cell is the text that they gave for the row and the column.
 func (b *biller) measured(runs int, row string, column int, cell string) bool {
 	return runs >= mostRuns || runs >= billRuns && (b.page == nil || len(b.page[row]) > column && b.page[row][column] == cell)
 }
 
-// bill counts the requests of one session until f has returned. If f leaves requests or work to the background, after waits for them, and
-// bill counts until after has returned.
+// bill counts the requests of one session until f has returned. If f leaves requests or work to the background, a second function waits for
+// them (the parameter after), and bill counts until that function has returned.
 func (b *biller) bill(e *entry, f, after func()) charge {
 	session := sessionOf(b.t, e)
 	b.mu.Lock()

@@ -60,8 +60,8 @@ func keyParties(of *kind.KeyedParams, family, key string) []keyParty {
 }
 
 // keys checks that programs of all languages exclude each other from the lock of a key, by the documented path. With our library or the
-// helpers they leave nothing behind. The node that a stock library leaves goes with the last contender of the next program that does use
-// them, even a persistent node of kazoo.
+// helpers they leave nothing behind. A stock library leaves the key's node. The last contender of the next program with our library or a
+// helper takes that node along, even a persistent node of kazoo.
 func (l *realLab) keys(t *testing.T) {
 	t.Run("names", l.keyNames)
 	odd := []string{"", "..", "locks", "lock-0000000001", "a/b", "\U0001F512", "cafe\u0301", strings.Repeat("x", kind.MaxKey)}

@@ -95,7 +95,7 @@ func bareLab(t *testing.T, jvm ...string) *realLab {
 			return 0, err
 		}
 		return stat.Version, nil
-	}}).Keep(t, 0) // a write at both ends is enough
+	}}).Keep(t, 0) // one write now and one at the test's end are enough
 	return l
 }
 

@@ -299,7 +299,7 @@ func (e *estate) every(t *testing.T, interval time.Duration) {
 func (e *estate) reap(t *testing.T, programs ...*peer) {
 	e.every(t, time.Second)
 	e.zk.Restart()
-	for range 2 { // the pass that deletes the first has looked at all containers when the second goes
+	for range 2 { // a later pass deletes the second: by then, the pass that deleted the first has looked at all containers
 		require.Eventually(t, func() bool {
 			_, err := e.admin.CreateContainer("/reaped", nil, 4, zk.WorldACL(zk.PermAll))
 			return err == nil

@@ -68,7 +68,7 @@ func TestHostilePeerDuringHandshake(t *testing.T) {
 	}
 }
 
-// A server turns hostile once it has granted a session: wrong answers the listing of /a.
+// A server turns hostile once it has granted a session: it answers the listing of /a with the bytes that the function wrong makes.
 func TestHostilePeerAfterHandshake(t *testing.T) {
 	header := func(xid int32) []byte { return hostile.Cat(hostile.Be32(xid), hostile.Be64(9), hostile.Be32(0)) }
 	for name, wrong := range map[string]func(xid int32) []byte{

@@ -210,7 +210,8 @@ func busy(t *testing.T) (s *Session, l *link, written *atomic.Int64) {
 	return s, l, written
 }
 
-// stuck makes the link wait for a goroutine that gathers, and that never writes.
+// stuck makes the link leave its requests to a goroutine that gathers requests for one write. That goroutine does not exist, so it never
+// writes.
 func (l *link) stuck() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -438,7 +438,7 @@ func TestASessionMakesOnlyLegalMoves(t *testing.T) {
 	}, all)
 }
 
-// A link that is dead stays dead, and one that retires does not also leave.
+// A dead link stays dead. A link that retires (its session goes to another server) cannot change to leaving (its session is over).
 func TestALinkMakesOnlyLegalMoves(t *testing.T) {
 	all := map[linkState][]linkState{}
 	for from := linkOpen; from <= linkDead; from++ {

@@ -69,7 +69,7 @@ func (h *heldUp) Write(b []byte) (int, error) {
 	return h.Builder.Write(b)
 }
 
-// The answer to an interrupt is written beside the command. A command that ended at once lost the answer.
+// Another goroutine writes the answer to an interrupt while the command runs. Formerly, the answer was lost if the command ended at once.
 func TestInterruptIsAnsweredBeforeTheCommandEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, interrupt := context.WithCancel(t.Context())

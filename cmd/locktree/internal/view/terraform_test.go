@@ -18,7 +18,8 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-// HashiCorp's library for these documents writes a plan that it has read with these names. encoding/json matches the other names by itself.
+// HashiCorp's library for these documents reads a plan, and writes it again. The tags are names that it writes. The other fields need no
+// tag: encoding/json matches them by their own names.
 type terraformPlan struct {
 	FormatVersion   string                       `json:"format_version"`
 	ResourceDrift   []*terraformChange           `json:"resource_drift"`

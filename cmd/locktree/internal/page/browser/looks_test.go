@@ -41,7 +41,7 @@ func (s *shop) busy() {
 	billing2.queues("ledger", "billing-2")
 	mail.queues("settlement-of-the-day-before", "mail-1")
 	warehouse.queues("ledger", "warehouse-1")
-	billing1.queues("stock", "billing-1") // this closes the circle for good: no call has the context of a lease
+	billing1.queues("stock", "billing-1") // this closes the circle for good: no call has a deadline
 	python, err := mail.Session(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, s.srv.Create("/python/reports", nil))

@@ -59,7 +59,7 @@ func TestOutputsAreLaidOutAsTerraformDoes(t *testing.T) {
 	for _, v := range values {
 		text := OutputValue(plan.Output{Name: v.Name, Type: v.Type, Value: v.Before, Sensitive: v.Sensitive})
 		if v.Sensitive {
-			text = "<sensitive>" // which is Terraform's text here; ours is the same everywhere
+			text = "<sensitive>" // Terraform prints this here; we print "(sensitive value)" everywhere
 		}
 		shown += fmt.Sprintf("%s = %s\n", v.Name, text)
 	}
