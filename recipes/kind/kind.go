@@ -11,8 +11,8 @@ type Kind struct {
 	Name string
 	// Doc is one sentence for the language reference.
 	Doc string
-	// Container is true for a kind whose nodes hold the nodes of other declarations, as a namespace does. ZooKeeper's container nodes are
-	// another thing.
+	// Container is true for a kind whose nodes hold the nodes of other declarations and no contenders, as a namespace does. ZooKeeper's
+	// container nodes are another thing.
 	Container bool
 	// Children are the persistent child nodes that the wire format needs, created and deleted in the same transaction as the node itself.
 	Children []string

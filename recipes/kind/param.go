@@ -222,7 +222,7 @@ const (
 	WireKazoo = "kazoo"
 )
 
-// Common are the parameters that the recipes share. An election has no Limits, and a namespace only Description and Limits.
+// Common are the parameters that the recipes share. An election has no MaxHold and MaxWait, and a namespace only Description and Limits.
 type Common struct {
 	// Description is for people; it changes nothing.
 	Description string

@@ -81,7 +81,7 @@ func (l *lab) remake(gone time.Duration) bool {
 	return true
 }
 
-// record returns the state record.
+// record returns the record of the job.
 func (l *lab) record() *slots.Record {
 	l.T.Helper()
 	n, ok := l.Srv.Get("/job/once-record")
@@ -477,7 +477,7 @@ func TestFiftyClientsDoNotAllQueueForASlot(t *testing.T) {
 	}
 }
 
-// The two contenders that a client finds may have queued for another purpose than its slot, such as a program's lock.
+// The two contenders that a client finds in the queue may be there for another purpose than its slot, such as another program's lock.
 func TestWhoStandsByDoesNotRelyOnTheQueueForLong(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *"})
@@ -501,7 +501,7 @@ func TestWhoStandsByDoesNotRelyOnTheQueueForLong(t *testing.T) {
 }
 
 // The others decide between a client's looks at the record and at the queue. Nothing changes after that, so the client does not wait for
-// it.
+// a change.
 func TestWhoStandsByLooksAgainIfTheRecordHasChangedMeanwhile(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Schedule: "0 * * * *"})

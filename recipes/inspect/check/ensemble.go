@@ -131,10 +131,10 @@ func checkZxid(snap *scan.Snapshot) Condition {
 const epochIDs = 1 << 32
 
 // EpochUsed returns how much of the leader's epoch is used up, as a share of its transaction ids. No server says how many bits it gives the
-// count of these ids. The second result is true if the servers' releases or the newest id show how many bits it has. Releases before 3.10 give the
-// count 32 bits. With zookeeper.wideCounterZxidEnabled the count has 40 bits, so the ids of epoch 1 begin at 2^40. An id of 2^40 or more is
-// possible with either count: with 32 bits it belongs to epoch 256 or later. For such an id EpochUsed assumes 32 bits, because with 32 bits
-// the ids are used up sooner.
+// count of these ids. The result known is true if a server's release or the newest id shows how many bits the count has. Releases before
+// 3.10 give the count 32 bits. With zookeeper.wideCounterZxidEnabled the count has 40 bits, so the ids of epoch 1 begin at 2^40. An id of
+// 2^40 or more is possible with either count: with 32 bits it belongs to epoch 256 or later. For such an id EpochUsed assumes 32 bits,
+// because with 32 bits the ids are used up sooner.
 func EpochUsed(snap *scan.Snapshot) (ratio float64, known bool) {
 	ratio, known = float64(snap.Zxid%epochIDs)/epochIDs, snap.Zxid < 1<<40
 	for _, at := range snap.Servers {

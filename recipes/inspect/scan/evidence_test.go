@@ -20,8 +20,8 @@ const (
 	kazooID   = "7f6d0c8f5b0b4a1b8a4c2c1d0e9f8a7b"
 )
 
-// A held Curator semaphore was taken for a namespace with a mutex in it: the server had deleted its empty sub-node. A node with parts of
-// two types counted as one of the types.
+// A held Curator semaphore was taken for a namespace with a mutex in it: the server had deleted the semaphore's empty sub-node. A node
+// with parts of two types counted as one of the types.
 func TestALockIsRecognisedByAllThatRemainsOfIt(t *testing.T) {
 	const mixed = "it holds parts of two types of locks: "
 	for _, c := range []struct {

@@ -30,7 +30,7 @@ type Declaration struct {
 	w       *session.Watch               // fires when the node must be read again
 	Changed <-chan struct{}              // closed when the node must be read again
 	dropped chan struct{}                // see Dropped
-	brought *atomic.Pointer[Declaration] // the copy that open made for the last program that brought parameters of its own
+	brought *atomic.Pointer[Declaration] // the copy that open made for the last handle that brought parameters of its own
 
 	Kind       *kind.Kind  // the kind of Params
 	Place      *kind.Place // the place in a declared order; nil if there is none

@@ -103,7 +103,7 @@ func (l *realLab) seen(t *testing.T) {
 	l.awaitContenders(t, path, 0)
 }
 
-// blamed checks that a try names the holder, in any language.
+// blamed checks that a try of ours names a holder of any language.
 func (l *realLab) blamed(t *testing.T) {
 	for i, holder := range languages() {
 		t.Run(holder.name, func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// stayConnected connects the session to one server after another until it is over. Only this goroutine makes and reads links. A link is
-// forgotten before it makes the next.
+// stayConnected connects the session to one server after another until it is over. Only this goroutine makes and reads links. It makes a
+// link only after the last one was forgotten.
 func (s *Session) stayConnected() {
 	defer close(s.joined)
 	defer s.running.Wait()

@@ -21,8 +21,8 @@ import (
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 )
 
-// link is one connection that carries the session. On plain TCP, the goroutine that makes a request usually writes it too (see push).
-// The reading goroutine (serve) delivers replies; only this goroutine uses the fields r, used and answer.
+// link is one connection that carries the session. On plain TCP, the goroutine that makes a request usually writes it too (push), sometimes
+// with requests of others (gather). The reading goroutine (serve) delivers replies; only this goroutine uses the fields r, used and answer.
 type link struct {
 	s       *Session
 	conn    net.Conn

@@ -174,11 +174,11 @@ type heldThing struct {
 // While anything is held, the session commits a heartbeat whenever T/6 has passed without a committed write. A heartbeat is a
 // Confirm of one of the held paths that still exist, in turn. The session is lost when Deadline passes.
 //
-// The session calls onLoss with Session.Err when it is lost, on the goroutine that finds the loss. The call comes before any
-// operation fails because of the loss, and before a closeSession is sent. It calls onLoss with zk.ErrNoNode when a heartbeat finds
-// that a path is gone. No mutex is held then, so onLoss may use the Client. It must not block or operate on the session: the
-// session, the next one and Client.Close wait for it. onLoss may be nil. It is not called when Hold fails. If the loss overlaps
-// release, the call may come after release has returned. The caller must call release; calling it again does nothing.
+// The session calls onLoss with Session.Err when it is lost, on the goroutine that finds the loss. The call comes before any operation
+// fails because of the loss, and before a closeSession is sent. It calls onLoss with zk.ErrNoNode when a heartbeat finds that a path is
+// gone. No mutex is held then, so onLoss may use the Client. It must not block or operate on the session: the session, the next one and
+// Client.Close wait for it. onLoss may be nil. It is not called when Hold fails, or for a loss after release. If the loss overlaps release,
+// the call may come after release has returned. The caller must call release; calling it again does nothing.
 func (s *Session) Hold(ctx context.Context, onLoss func(error), paths ...string) (release func(), err error) {
 	if len(paths) == 0 {
 		return func() {}, s.Err()

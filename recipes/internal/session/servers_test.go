@@ -391,7 +391,7 @@ func TestAuthenticationThatCannotBeWrittenAgainIsTriedElsewhere(t *testing.T) {
 type crowd struct {
 	t      *testing.T
 	srv    *zktest.Server
-	admits func() bool // whether the server accepts one more connection; it ends others without a word
+	admits func() bool // whether the server accepts one more connection; it ends the others without a word
 
 	mu    sync.Mutex
 	dials []time.Time
