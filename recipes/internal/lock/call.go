@@ -85,7 +85,7 @@ type Call struct {
 	places []*wait.Place     // the places whose nodes exist, or may exist
 	undone []<-chan struct{} // each is closed when an abandoned request of ours is undone
 	state  *SessionState     // of the session that the newest try uses
-	asking chan struct{}     // the channel in which this call has a slot (crowd.asking in permits.go); nil if it has none
+	asking chan struct{}     // the channel that holds an element for this call (crowd.asking in permits.go); nil if none does
 }
 
 func (a *Call) take(ctx context.Context) (*held.Use, error) {

@@ -206,7 +206,7 @@ func (a *Call) heldBy(t *wait.Opened, line, waiting []kind.Contender) error {
 // then needs a listing. A thousand calls that each listed a thousand permits would read a million names. So a bounded number of calls
 // ask at a time, and most of them share listings.
 type crowd struct {
-	asking chan struct{} // has a token for each call that asks
+	asking chan struct{} // holds an element for each call that asks
 	busy   atomic.Bool   // the last direct try was refused; see look
 
 	mu      sync.Mutex
