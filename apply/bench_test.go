@@ -229,7 +229,7 @@ var oneNamespace = shape{"one namespace", func(locks, changed int) map[string]st
 
 // semaphores all get another limit. Each has two children to read, an operation, and a change in the plan with the node before and after
 // it. Their access lists are as long as in real use. Applying the saved plan took 740 MiB when each node had its own copies of them. With
-// shared lists it took 425 MiB, about main.memoryGoal, the soft limit.
+// shared lists it took 425 MiB on either server, about main.memoryGoal, the soft limit.
 var semaphores = shape{"semaphores, each changed", func(locks, changed int) map[string]string {
 	return map[string]string{"locks.locktree.hcl": fmt.Sprintf(`
 principal "admin" {

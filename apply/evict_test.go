@@ -191,7 +191,7 @@ func TestAnEvictionPausesBetweenItsTries(t *testing.T) {
 }
 
 // If the reply and the session are lost, Break finds out in its next session what was done. If the request is lost and the client leaves by
-// itself, nothing was broken. Break said that the acquisition was broken, and that the history has it.
+// itself, nothing was broken. Formerly, Break said that the acquisition was broken, and that the history has it.
 func TestBreakSaysWhatItDidWithoutAnAnswer(t *testing.T) {
 	for name, arrives := range map[string]bool{"answer lost": true, "request lost": false} {
 		t.Run(name, func(t *testing.T) {

@@ -135,7 +135,7 @@ func TestPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	}
 }
 
-// Curator's clients do not say under which limit they came. A client without a place in the gate (the semaphore's node locks) was granted
+// Curator's clients do not say under which limit they came. A client without a place in the gate (the semaphore's node "locks") was granted
 // its permit. Formerly, the last contender that is read seemed to have a permit, because its place in the gate was not read.
 func TestForeignPermitsStayHeldWhenTheLimitIsLowered(t *testing.T) {
 	s, c := provisioned(t)

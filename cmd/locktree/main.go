@@ -15,8 +15,8 @@ import (
 )
 
 // heapGrowth is GOGC: with it, a plan of 100,000 locks takes 217 to 240 MiB, and is as fast as with Go's default. memoryGoal is
-// the soft limit in bytes. Only larger trees reach it: even a plan of 100,000 semaphores takes 250 MiB. Above the limit, the
-// program continues, but the collector runs more often. GOGC and GOMEMLIMIT override them.
+// the soft limit in bytes, for larger trees: a plan of 100,000 semaphores takes 250 MiB. Above the limit, the program
+// continues, but the collector runs more often. GOGC and GOMEMLIMIT override them.
 const (
 	heapGrowth = 70
 	memoryGoal = 420 << 20

@@ -128,8 +128,7 @@ func Drain(ctx context.Context, h *lock.Held, p *plan.Plan, besides *refusal.Bes
 }
 
 // setState writes the state of a lock that is to be deleted, and notes the new version in the plan. The apply lock fences the write.
-// After a crash, a new plan makes
-// the same changes, and warns that the lock was left draining.
+// After a crash, a new plan makes the same changes, and warns that the lock was left draining.
 //
 // setState does not raise the generation, and the lock's checksum does not cover the state. So the state is no drift: a plan opens
 // a declared lock again ([plan.Change].Revive), and warns of any other lock that is closed (warnDraining in plan/diff).

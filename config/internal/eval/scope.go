@@ -160,8 +160,8 @@ func (s scope) reportWrong(a *syntax.Attribute, summary, detail string) (cty.Val
 
 // valueAs evaluates an argument and converts it. Marks stay. Null means not set, as in Terraform, so it returns false without a
 // word, and the caller takes the default. A required argument has no default, and Complete has only checked that something is
-// written there. If null were not reported here, the declaration would be left out in silence, with all that refers
-// to it: a lock, for example, would lack its access list (testdata/config/null-mistakes.txtar).
+// written there. If null were not reported here, the declaration would be left out in silence. So would an access list that
+// refers to it, and a lock would then be without its list (testdata/config/null-mistakes.txtar).
 func (s scope) valueAs(a *syntax.Attribute, want cty.Type) (cty.Value, bool) {
 	v, ok := s.value(a)
 	if !ok {
