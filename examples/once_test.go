@@ -17,8 +17,8 @@ import (
 )
 
 // The timers of three machines fire at the same moment, with the unit's command line and the machines' identity: the job runs on one of
-// them. The test dates the declaration back, as if the job had been declared a day or more before. The job's slots are half a day away from
-// now. So at any hour, the last slot is still within catch_up, and the slot before it is too old.
+// them. The test dates the declaration back by half a day or more, as if the job had been declared then. The job's slots are half a day
+// away from now. So at any hour, the last slot is still within catch_up, and the slot before it is too old.
 func TestRunbookNightlyJob(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()

@@ -373,7 +373,7 @@ func understood(t *testing.T, files ...string) (units []string) {
 	return units
 }
 
-// analyze asks systemd-analyze about units. It ignores what it does not understand, and reports it.
+// analyze asks systemd-analyze about units. That program only reports what it does not understand in a unit, so analyze reads its output.
 func analyze(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := exec.Command("systemd-analyze", args...).CombinedOutput()

@@ -121,7 +121,7 @@ func counted(t *testing.T, r *claims.Results) {
 	}
 }
 
-// A replica that is behind does not have the key. If the machine stalls at the wrong moment, it catches up: then try again.
+// A replica that is behind does not have the key. If the machine stalls at the wrong moment, the replica catches up: try again.
 func TestAReplicaThatIsBehindGrantsTheLockTwice(t *testing.T) {
 	t.Parallel()
 	env := &claims.Env{Results: &bench.Results{Servers: map[string]*server.Server{"redis": serverFor(t, "redis")}}}
