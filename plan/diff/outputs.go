@@ -18,7 +18,7 @@ const maxOutputs = 256 << 10
 // compareOutputs compares the declared output values with the stored ones.
 //
 // Outputs have no node and cannot be named as targets. So a plan with targets contains only those
-// that come from its nodes, as in Terraform (TargetsTransformer, 1.x). A sensitive output is stored
+// whose sources are all planned, as in Terraform (TargetsTransformer, 1.x). A sensitive output is stored
 // without its value, so a new value cannot be detected.
 func compareOutputs(p *plan.Plan, s *access.Sides, planned map[plan.Addr]bool) {
 	before := map[string]*plan.Output{}

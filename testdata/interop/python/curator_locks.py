@@ -1,7 +1,7 @@
 """kazoo's locks with Apache Curator's names. A Python team copies this file to share a lock with Java and Go programs.
 
-kazoo recognises contenders by the text right before the number. These classes change only that text, in their first two
-lines.
+kazoo recognises contenders by the text right before the number. These classes change that text, in their first two lines. Only
+CuratorReadLock changes more.
 """
 from kazoo.retry import ForceRetryError
 from kazoo.recipe.election import Election

@@ -225,7 +225,7 @@ func (f *families) slots(in *inspect.Report, at time.Time, l []string) {
 		due = at.Sub(outlook.Due[0]).Seconds()
 	}
 	f.add("locktree_once_due_seconds", "gauge", "Time since the instant of the oldest due slot; 0 if none is due.", due, l...)
-	f.add("locktree_once_missed_slots", "gauge", "Missed slots. Only a call with a slot's name starts it. The count stops at keep, the number of slots that the record can list.", float64(len(outlook.Missed)), l...)
+	f.add("locktree_once_missed_slots", "gauge", "Missed slots. Each starts only if a call names it. The count stops at keep, the number of slots that the record can list.", float64(len(outlook.Missed)), l...)
 	if !outlook.Next.IsZero() {
 		f.add("locktree_once_next_slot_timestamp_seconds", "gauge", "Instant of the next slot.", seconds(outlook.Next), l...)
 	}
