@@ -88,7 +88,7 @@ func (s *stage) queue(f taking) func(what string) *recipes.Lease {
 	}
 }
 
-// granted checks a grant: no contender is ahead, no other client believes that it holds, and the token is new.
+// granted checks a grant: no contender is ahead, every earlier lease has ended, and the token is new.
 func (s *stage) granted(x *recipes.Lease) *recipes.Lease {
 	s.T.Helper()
 	for _, node := range x.Nodes() { // a lease of several permits has several nodes in one queue

@@ -187,7 +187,7 @@ type operation string
 const (
 	opAcquire  operation = "acquire"  // a grant was returned
 	opRelease  operation = "release"  // an Unlock; with unknown, one that was not confirmed
-	opGone     operation = "gone"     // the servers dropped the grant's nodes: the session expired, or a person deleted them
+	opGone     operation = "gone"     // the servers dropped the grant's nodes: the session expired, or a rival or a person deleted them
 	opExchange operation = "exchange" // a write lease became a read lease, or the other way round
 	opSee      operation = "see"      // a caller was told the leader's node and token; no node means no leader
 	opShut     operation = "shut"     // the lock was drained
@@ -403,7 +403,7 @@ type simMember struct {
 	step   func(state any, e event) []any
 }
 
-// simMembers are the locks of the simulated worlds: one of each kind except kind.Once, and a second mutex, so calls can wait in a circle.
+// simMembers are the simulated worlds' locks: one of each kind of lock except kind.Once, and a second mutex, so calls can wait in a circle.
 var simMembers = [...]simMember{
 	{"/l0", "mutex", untyped(gate(stepMutex))},
 	{"/l1", "rwlock", untyped(gate(stepRW))},

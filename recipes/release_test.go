@@ -296,8 +296,8 @@ func TestWhoWaitsIsGrantedBeforeTheNextLockOfTheOneWhoReleases(t *testing.T) {
 	})
 }
 
-// Without that wait the create may go out on the next connection. Then the call waits because of its own client's node, or a Try is refused
-// because of it.
+// Without the wait for its own delete, the create may go out on the next connection. Then the call waits, or a Try is refused, because of
+// its own client's node.
 func TestTheNextLockOfTheSameLockWaitsForItsOwnDelete(t *testing.T) {
 	for name, fault := range map[string]zktest.Fault{"not cut": {}, "lost with its connection": zktest.CutBefore, "reply lost": zktest.DropReply, "shed": zktest.Fail(zktest.CodeThrottled)} {
 		runInLab(t, name, func(t *testing.T, l *lab) {

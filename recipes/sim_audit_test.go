@@ -23,7 +23,7 @@ import (
 //   - A client that believes that it holds has its nodes in the servers' tree, and they belong to its session.
 //   - A lease that is granted has not ended yet: it would have ended if nothing had proven its session lately.
 //   - A client that is granted has no contender in conflict ahead in the queue, in the servers' own order (no conditions).
-//   - No client is granted while the nodes of a contender in conflict exist, and exclusive tokens grow from grant to grant. The models of
+//   - No client is granted while the nodes of a grant in conflict exist, and exclusive tokens grow from grant to grant. The models of
 //     the history check both (no conditions). So, by the first invariant, two clients never believe at the same time that they hold.
 
 // granted enters a new lease into the history, and checks it. called is the stamp of the call that led to it.
