@@ -115,7 +115,7 @@ const (
 	TroubleUnreadable Trouble = "unreadable" // its access list does not let us read it
 )
 
-// Live is the ZooKeeper side of a node that was found. Of an unreadable node we may know only that it exists: then all fields but
+// Live is the ZooKeeper side of a node that was found. If a node is unreadable, we may know only that it exists: then all fields but
 // Trouble are zero, even Czxid, which is never 0 otherwise.
 type Live struct {
 	Czxid      int64 `json:"czxid"`               // identifies this incarnation of the path

@@ -67,7 +67,7 @@ func valueText(v any) string {
 // declaration. A plan with targets keeps the sum of an edited node, so that the next whole plan still reports the edit.
 //
 // A list whose hashes are hidden from us gets no sum. A node that no administrator may write keeps its old one, because a refused
-// write would undo the whole transaction. Where the list changes, ADMIN suffices: the administrator first grants itself WRITE.
+// write would undo the whole transaction. ADMIN suffices if the list changes: the administrator first grants itself WRITE.
 func findUnsealed(p *plan.Plan, s *access.Sides) {
 	key := p.Before.Key
 	for c := range p.Each() {

@@ -107,7 +107,7 @@ func OriginOf(c *plan.Change) Origin {
 	return o
 }
 
-// drift says what was changed by hand since the last apply. Of what that apply left, only a sum is stored. So "before" is the
+// drift says what was changed by hand since the last apply. Only a sum of what that apply left is stored. So "before" is the
 // declaration, if there is one. c is nil if nothing will be done about the drift.
 func drift(d plan.Drift, ensemble string, c *plan.Change) Change {
 	out := Change{Resource: resource(ensemble, d.Addr)}

@@ -17,7 +17,7 @@ func DidYouMean(given string, names []string) string {
 }
 
 // Nearest returns the name most similar to the given one, or "". A letter too many or too few costs 2, a wrong one 3, and two
-// swapped ones 4. The cost is at most 6, and at most the length of the given name. Of equally near names, the first in order wins.
+// swapped ones 4. The cost is at most 6, and at most the length of the given name. Among equally near names, the first in order wins.
 func Nearest(given string, names []string) string {
 	best, most := "", min(6, len(given))
 	for _, name := range slices.Sorted(slices.Values(names)) {
