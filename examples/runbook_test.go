@@ -124,6 +124,7 @@ func (r *runbook) play() {
 				r.commands(host, b)
 			}
 		default:
+			require.NotContains(r.t, b.text, "zkServer.sh", "%s, line %d: on which server?", r.topic, b.line)
 			r.commands(r.shell, b)
 		}
 		if r.between != nil && (i+1 == len(all) || all[i+1].step > b.step) {

@@ -54,7 +54,7 @@ func serveCommand(a *app) *cobra.Command {
 	f.StringVar(&o.WebConfig, "web-config", "", "a web configuration `FILE` in Prometheus' format: users and certificates")
 	f.StringArrayVar(&o.Hosts, "host", nil, "accept this host `NAME` besides localhost and addresses; may be repeated")
 	f.DurationVar(&o.Interval, "interval", 2*time.Second, "look again after this `DURATION`")
-	f.IntVar(&o.Reads, "reads", follow.Reads, "after this many requests, a look begins no further node, except declared locks that were never read; 0 means no limit")
+	f.IntVar(&o.Reads, "reads", follow.Reads, "after this many requests, a look reads no further node, except declared locks that were never read; 0 means no limit")
 	f.DurationVar(&o.DriftInterval, "drift-interval", 5*time.Minute, "compare, and run doctor's checks, after this `DURATION`; 0 means never")
 	f.BoolVar(&healthcheck, "healthcheck", false, "serve nothing; exit with 0 if the page at -listen answers, otherwise with 1")
 	return c

@@ -68,7 +68,7 @@ func statusCommand(a *app) *cobra.Command {
 	c.Flags().BoolVar(&filter.InUse, "in-use", false, "show only locks with a holder or a waiter")
 	c.Flags().StringVar(&filter.Owner, "owner", "", "show only locks with this declared owner, a `NAME`")
 	c.Flags().DurationVar(&filter.Longer, "longer", 0, "show only locks with a holder or a waiter for longer than this `DURATION`")
-	c.Flags().IntVar(&reads, "reads", reads, "after this many requests, a look at a path begins no further node; 0 means no limit")
+	c.Flags().IntVar(&reads, "reads", reads, "after this many requests, a look at a path reads no further node; 0 means no limit")
 	c.Flags().BoolVar(&watch, "watch", false, "go on, and show what changes, until interrupted")
 	key.register(c)
 	a.jsonFlag(c, screen.Document, "print one JSON document; with -watch one for each change")

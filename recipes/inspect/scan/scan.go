@@ -66,7 +66,7 @@ type Options struct {
 	// Prefix, unless it is empty, is a tree whose locks the Scanner looks at: the declared ones, and those that their contenders
 	// reveal. "/" is everything.
 	Prefix string
-	// Reads limits a look: after so many requests it begins no further node, except declared locks that were never read; 0 means no limit.
+	// Reads limits a look: after so many requests it reads no further node, except declared locks that were never read; 0 means no limit.
 	// Nodes in use and changed nodes come first; the rest take turns.
 	Reads int
 	// Silence ends a look with an error when the servers have sent nothing for so long; 0: a look lasts until ctx ends.
