@@ -396,15 +396,17 @@ func (s *site) converges(c *recipes.Client, tree *plan.Tree, opts plan.Options, 
 	}
 }
 
-// takesEach has a program that has never seen the locks take each mutex of a small tree, and one mutex of a large tree.
+// takesEach has a program that has never seen the locks take each lock of a small tree, and one lock of a large tree.
 func (s *site) takesEach(tree *plan.Tree) {
 	s.t.Helper()
 	program := s.as(everyone...)
 	for _, n := range tree.Nodes {
-		if n.Kind() != kind.Mutex {
+		if n.Kind() == kind.Namespace {
 			continue
 		}
-		lease, err := program.Mutex(n.Path).TryLock(s.t.Context())
+		ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+		lease, err := opened(program, n.Kind(), n.Path)(ctx)
+		cancel()
 		require.NoError(s.t, err, n.Path)
 		require.NoError(s.t, lease.Unlock(s.t.Context()))
 		if len(tree.Nodes) > 50 {

@@ -225,6 +225,7 @@ func forceScene(t *testing.T, s *site, c *recipes.Client) *scene {
 			}
 			require.NoError(t, leader.Verify(t.Context()), "no option names this one")
 		},
+		finished: func() { require.NoError(t, leader.Unlock(t.Context())) },
 	}
 }
 
@@ -327,7 +328,8 @@ func importScene(t *testing.T, s *site, c *recipes.Client) *scene {
 func relistScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	tree := s.orders(of("mutex"))
 	s.apply(c, tree)
-	held := s.hold(s.dial("worker:w"), tree, "order-17")
+	w := s.dial("worker:w")
+	held := s.hold(w, tree, "order-17")
 	lists := func() (key, family kind.List) {
 		return s.list(c, keyPath(tree, "order-17")), s.list(c, s.root+"/shop/orders")
 	}
@@ -342,6 +344,7 @@ func relistScene(t *testing.T, s *site, c *recipes.Client) *scene {
 		key, family := lists()
 		require.True(t, key.Equal(kind.List{admin, joined}), "the key was forgotten: %s", key)
 		require.True(t, family.Equal(kind.List{admin, joiner}), "%s", family)
+		require.NoError(t, w.Close())
 	}}
 }
 

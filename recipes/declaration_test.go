@@ -165,8 +165,11 @@ func TestSessionLostWhileTheDeclarationIsRead(t *testing.T) {
 			slow := l.Srv.Inject(zktest.Once(zktest.On("getData")), zktest.Delay(time.Second))
 			got := async(func() (*recipes.Lease, error) { return reentry(c)[name](t.Context()) })
 			<-slow.Hit()
-			l.Srv.Expire(l.SessionID(c))
-			l.Unlock(l.Got(got))
+			expired := l.SessionID(c)
+			l.Srv.Expire(expired)
+			x := l.Got(got)
+			require.NotEqual(t, expired, x.SessionID())
+			l.Unlock(x)
 		})
 	}
 }

@@ -386,7 +386,7 @@ func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
 					c := l.Client("a")
 					l.Unlock(l.Lock(take(c)))
 					seen := 0
-					l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
+					lost := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool {
 						if zktest.On("multi", "delete")(r) {
 							seen++
 						}
@@ -398,6 +398,7 @@ func TestNothingIsLeftOfAKeyWhateverIsLost(t *testing.T) {
 							_ = x.Unlock(t.Context())
 						}
 					}
+					require.Equal(t, 1, lost.Hits())
 					time.Sleep(12 * time.Second)
 					l.noKeys("/km", "/krw", "/ks")
 					l.Unlock(l.Lock(take(c)))

@@ -214,7 +214,7 @@ func TestALookAheadThatFailsCostsNobodyItsTurn(t *testing.T) {
 		for times, n := range map[string]int{"once": 1, "always": 1000} {
 			for who, leaver := range map[string]int{"the holder leaves": 0, "the predecessor leaves": 1} {
 				runInLab(t, name+"/"+times+"/"+who, func(t *testing.T, l *lab) {
-					l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "setWatches" && r.N <= n }, f)
+					looks := l.Srv.Inject(func(r zktest.Request) bool { return r.Op == "setWatches" && r.N <= n }, f)
 					a, b := l.Client("a"), l.Client("b")
 					x := l.Lock(a.Mutex(l.Mutex()).Lock)
 					second, cancel := l.Leaving(b.Mutex("/m").Lock)
@@ -238,6 +238,7 @@ func TestALookAheadThatFailsCostsNobodyItsTurn(t *testing.T) {
 					l.Unlock(r.V)
 					cancel()
 					l.noneLeft(m) // and no watch that a server has refused to set
+					require.Positive(t, looks.Hits())
 				})
 			}
 		}

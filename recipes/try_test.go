@@ -17,9 +17,10 @@ func TestATryOfAFreeLockIsNotRefusedBecauseItsListingWasLost(t *testing.T) {
 	forEveryTry(t, func(t *testing.T, l *lab, way harness.Way) {
 		try := way.Try(l.Client("a"))
 		l.warm(try)
-		l.Srv.Inject(zktest.Once(zktest.On("getChildren2")), zktest.CutBefore)
+		lost := l.Srv.Inject(zktest.Once(zktest.On("getChildren2")), zktest.CutBefore)
 		x := l.Lock(try) // no client holds it, none waits
 		l.Unlock(x)
+		require.Equal(t, 1, lost.Hits())
 	})
 }
 

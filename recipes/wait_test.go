@@ -303,10 +303,11 @@ func TestAnUnreadableNodeWhoseMarkLostItsReplyIsConfirmedAtAnyVersion(t *testing
 		x := l.Lock(a.Mutex("/m").Lock)
 		ch := async(func() (*recipes.Lease, error) { return bounded(time.Minute, b.Mutex("/m").Lock)(t.Context()) })
 		time.Sleep(b.Newest().Timeout() / 3) // it cannot heartbeat on its node either, so the grant takes a write
-		l.Srv.Inject(zktest.Once(zktest.On("setData")), zktest.DropReply)
+		mark := l.Srv.Inject(zktest.Once(zktest.On("setData")), zktest.DropReply)
 		before := l.Srv.Counts().Total
 		l.Unlock(x)
 		r := l.Got(ch)
+		require.Equal(t, 1, mark.Hits())
 		require.Less(t, l.Srv.Counts().Total-before, 40)
 		l.Unlock(r)
 	})

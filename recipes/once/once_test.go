@@ -125,8 +125,9 @@ func TestASlotIsStartedOnce(t *testing.T) {
 		require.ErrorIs(t, b.Do(t.Context(), "two", ran(&n, bad)), bad)
 		require.ErrorIs(t, a.Do(t.Context(), "two", ran(&n, nil)), once.ErrSlotTaken, "at most one start")
 		// The read before the wait may fail: the lock's holder reads the record in any case.
-		l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == "/job/once-record" }), zktest.Fail(zktest.CodeNoAuth))
+		failed := l.Srv.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "getData" && r.Path == "/job/once-record" }), zktest.Fail(zktest.CodeNoAuth))
 		require.ErrorIs(t, b.Do(t.Context(), "one", ran(&n, nil)), once.ErrSlotTaken)
+		require.Equal(t, 1, failed.Hits())
 		require.Equal(t, 2, n)
 		r := l.record()
 		require.Equal(t, slots.Succeeded, r.Run("one").State)

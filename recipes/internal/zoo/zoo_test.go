@@ -318,7 +318,7 @@ func TestZoo(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(zooDir, "*.txtar"))
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(files), 20)
+	require.GreaterOrEqual(t, len(files), 95)
 	code, err := readSources(recipesDir)
 	require.NoError(t, err)
 	start := time.Now()
