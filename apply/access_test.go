@@ -434,7 +434,6 @@ func TestAccessListCutOffForGoodTellsThatTheLockIsLost(t *testing.T) {
 		partly := errorAs[*failure.ACLPhaseError](t, err)
 		require.Zero(t, partly.Done)
 		require.ErrorIs(t, err, recipes.ErrSessionLost)
-		t.Log(err)
 		require.ErrorContains(t, err, "the lock was lost")
 		require.NotContains(t, err.Error(), "Nothing was written", "the transaction was")
 	})

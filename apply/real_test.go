@@ -417,6 +417,7 @@ func startPeer(t *testing.T, cmd *exec.Cmd) *peer {
 	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
+	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() }) // the end of its input ends it
 	p.in, p.to = in, bufio.NewScanner(stdout)

@@ -90,7 +90,7 @@ func goTogether(n int) func(*recipes.Client, string) goLock {
 }
 
 // TestInteropBudget counts what each library asks of a server for the same operations, on the same in-memory server and over the same
-// network. It compares the counts with the table of testdata/interop/README.md. With INTEROP_README=write it writes the table instead.
+// network. It compares the counts with the table of testdata/interop/README.md. With GOLDEN=1 it writes the table instead.
 func TestInteropBudget(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
@@ -246,7 +246,7 @@ func (m rival) refused() []string {
 
 // budgetPage reads the table that budgetMarkdown has written.
 func budgetPage(t *testing.T) map[string][]string {
-	if os.Getenv("INTEROP_README") == "write" {
+	if os.Getenv("GOLDEN") != "" {
 		return nil
 	}
 	page, err := os.ReadFile(interop + "/README.md")

@@ -321,7 +321,7 @@ var elections = grid{
 	`,
 }
 
-// TestInteropReadmeShowsTheMatrix checks that testdata/interop/README.md says what the tests prove. With INTEROP_README=write it writes
+// TestInteropReadmeShowsTheMatrix checks that testdata/interop/README.md says what the tests prove. With GOLDEN=1 it writes
 // the tables instead.
 func TestInteropReadmeShowsTheMatrix(t *testing.T) {
 	interopReadme(t, func(text string) string {
@@ -357,11 +357,11 @@ func interopReadme(t *testing.T, should func(string) string) {
 	file, err := os.ReadFile(name)
 	require.NoError(t, err)
 	text := should(string(file))
-	if os.Getenv("INTEROP_README") == "write" {
+	if os.Getenv("GOLDEN") != "" {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 		return
 	}
-	require.Equal(t, text, string(file), "run this test with INTEROP_README=write")
+	require.Equal(t, text, string(file), "run this test with GOLDEN=1")
 }
 
 // inBlock returns the page with the table in its place.
