@@ -232,6 +232,8 @@ func onBoth(t *testing.T, test func(t *testing.T, start func() string)) {
 	})
 	t.Run("Apache ZooKeeper", func(t *testing.T) {
 		t.Parallel()
-		test(t, func() string { return realzk.Start(t, realzk.Options{}).Addr })
+		test(t, func() string {
+			return realzk.Start(t, realzk.Options{Properties: map[string]string{"zookeeper.forceSync": "no"}}).Addr
+		})
 	})
 }

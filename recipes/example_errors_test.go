@@ -39,7 +39,7 @@ func whatNext(err error) string {
 	case errors.As(err, &held) && held.Cause == nil: // ErrHeld, of a Try
 		return "leave it to " + held.Holder.ID
 	case errors.As(err, &held):
-		return fmt.Sprintf("give up: still %d ahead after %v", held.Position, held.Waited.Round(time.Second))
+		return fmt.Sprintf("give up: still %d ahead", held.Position)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return "give up: the caller has"
 	case errors.Is(err, recipes.ErrQueueFull), errors.Is(err, recipes.ErrQuotaExceeded), errors.Is(err, recipes.ErrTooLarge):
@@ -69,7 +69,7 @@ func Example_errors() {
 	err := m.Do(ctx, func(inner context.Context, _ *recipes.Lease) error {
 		_, err := m.TryLock(ctx)
 		fmt.Println(whatNext(err))
-		brief, cancel := context.WithTimeout(ctx, time.Millisecond)
+		brief, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		_, err = m.Lock(brief)
 		fmt.Println(whatNext(err))
@@ -82,7 +82,7 @@ func Example_errors() {
 	fmt.Println(whatNext(err))
 	// Output:
 	// leave it to worker-1
-	// give up: still 1 ahead after 0s
+	// give up: still 1 ahead
 	// fix this program
 	// done
 	// page whoever declares the locks: this program and the declaration differ

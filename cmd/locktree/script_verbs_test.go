@@ -209,13 +209,16 @@ func (h *hand) awaitChildren(ctx context.Context, path, count string) error {
 	if err != nil {
 		return err
 	}
-	conn, _, err := zk.Connect([]string{h.addr}, 10*time.Second, zk.WithLogInfo(false))
+	conn, _, err := zk.Connect([]string{h.addr}, 40*time.Second, zk.WithLogInfo(false))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	for {
 		children, _, events, err := conn.ChildrenW(path)
+		if errors.Is(err, zk.ErrConnectionClosed) && ctx.Err() == nil {
+			continue
+		}
 		if err != nil || len(children) >= want {
 			return err
 		}

@@ -141,7 +141,7 @@ func TestAConnectionThatBreaksWhileNoKDCAnswersFindsATicket(t *testing.T) {
 	eventually(t, "a new ticket", func() bool { return login.Ends()[0].After(first) })
 	k.Stop()
 	cable.HangUp()
-	eventually(t, "a login", func() bool { return logins(server, "ledger@") == 2 })
+	eventually(t, "a login", func() bool { return logins(server, "ledger@") > 1 })
 	ctx, cancel := context.WithTimeout(t.Context(), patience) // a session that was lost is not replaced without a KDC
 	defer cancel()
 	s, err := c.Session(ctx)
@@ -153,17 +153,18 @@ func TestAConnectionThatBreaksWhileNoKDCAnswersFindsATicket(t *testing.T) {
 // A key that is replaced at the KDC and in the file serves from the next connection on. Until then, the old ticket serves.
 func TestAKeytabIsReadAgain(t *testing.T) {
 	t.Parallel()
-	k, server, login, c, cable := loggedIn(t, kdc.Options{}, realzk.Options{TickTime: 500 * time.Millisecond})
+	k, server, login, c, cable := loggedIn(t, kdc.Options{}, realzk.Options{})
 	s, err := c.Session(t.Context())
 	require.NoError(t, err)
 	before := login.Ends()[0]
 	k.Rekey("ledger")
 	cable.HangUp()
-	eventually(t, "a login with the ticket at hand", func() bool { return logins(server, "ledger@") == 2 })
+	eventually(t, "a login with the ticket at hand", func() bool { return logins(server, "ledger@") > 1 })
 	time.Sleep(1100 * time.Millisecond) // the times in tickets are whole seconds
 	k.Keytab("ledger.keytab", "ledger")
+	old := logins(server, "ledger@")
 	cable.HangUp()
-	eventually(t, "a login with another", func() bool { return logins(server, "ledger@") == 3 })
+	eventually(t, "a login with another", func() bool { return logins(server, "ledger@") > old })
 	require.True(t, login.Ends()[0].After(before), "it was got with the new key")
 	_, err = s.Exists(t.Context(), "/")
 	require.NoError(t, err)
@@ -184,11 +185,11 @@ func TestACacheLogsInAndIsReadAgainAndRenewed(t *testing.T) {
 	first := login.Ends()[0]
 	eventually(t, "tickets beyond those of kinit", func() bool { return login.Ends()[0].After(first.Add(4 * time.Second)) })
 	cable.HangUp()
-	eventually(t, "a login with one", func() bool { return logins(server, "ann@") == 2 })
+	eventually(t, "a login with one", func() bool { return logins(server, "ann@") > 1 })
 	// After kinit for another principal, the next connection is that principal's.
 	k.Kinit("tickets", k.Dir+"/bob.keytab", "bob")
 	cable.HangUp()
-	eventually(t, "a login of bob", func() bool { return logins(server, "bob@") == 1 })
+	eventually(t, "a login of bob", func() bool { return logins(server, "bob@") > 0 })
 	require.Equal(t, "bob@"+kdc.Realm, login.Identity())
 	require.Contains(t, c.Identities(), kind.ACL{Scheme: "sasl", ID: "bob@" + kdc.Realm})
 }

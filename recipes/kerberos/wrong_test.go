@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kerberos"
 	"github.com/locktree/locktree/recipes/zktest/kdc"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
@@ -41,6 +42,9 @@ func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 	k := kdc.Start(t, kdc.Options{})
 	server := kerberized(t, k, realzk.Options{})
 	good := enrol(k, "ledger")
+	dials := func(cfg kerberos.Config) func(time.Duration) error {
+		return func(within time.Duration) error { return dialled(t, server.Addr, cfg, within) }
+	}
 	k.Add("other/service")
 	stale := enrol(k, "stale")
 	k.Rekey("stale")
@@ -96,20 +100,16 @@ func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 		"clocks that differ":               {func() kerberos.Config { c := enrol(ahead, "ledger"); return c }(), []string{"the clocks of this machine and of the KDC of LOCKTREE.TEST differ by more than 5m0s", "NTP"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			began, within := time.Now(), time.Minute
-			if strings.HasPrefix(name, "a realm without") {
-				within = 2 * time.Second // it is tried again until then
-			}
-			err := dialled(t, server.Addr, c.cfg, within)
-			require.Error(t, err)
-			for _, part := range c.says {
-				require.ErrorContains(t, err, part)
-			}
-			if strings.HasPrefix(name, "a realm without") {
+			var err error
+			if strings.HasPrefix(name, "a realm without") { // it is tried again until its time is up
+				err = hostile.Refused(t, dials(c.cfg), c.says[0])
 				require.ErrorIs(t, err, recipes.ErrUnreachable)
 			} else {
+				err = dialled(t, server.Addr, c.cfg, time.Minute)
 				require.ErrorIs(t, err, recipes.ErrAuth)
-				require.Less(t, time.Since(began), time.Minute, "it does not go on until its time is up")
+			}
+			for _, part := range c.says {
+				require.ErrorContains(t, err, part)
 			}
 		})
 	}
@@ -117,17 +117,14 @@ func TestWhoIsNotLetInReadsWhyAndWhatToDo(t *testing.T) {
 
 	// After a failure that may pass, the login is tried again until its time is up.
 	k.Stop()
-	err = dialled(t, server.Addr, good, 3*time.Second)
+	err = hostile.Refused(t, dials(good), "no KDC of LOCKTREE.TEST answers (127.0.0.1:")
 	require.ErrorIs(t, err, recipes.ErrUnreachable)
-	require.ErrorContains(t, err, "no KDC of LOCKTREE.TEST answers (127.0.0.1:")
 	require.ErrorContains(t, err, "check that one runs")
 	mute := silence(t)
 	conf := file("c", "[libdefaults]\ndefault_realm = LOCKTREE.TEST\n[realms]\nLOCKTREE.TEST = {\n kdc = "+mute+"\n}\n")
-	began := time.Now()
-	err = dialled(t, server.Addr, with(func(c *kerberos.Config) { c.Krb5Conf = conf }), 2*time.Second)
+	// gokrb5 would wait for longer, and obeys no context.
+	err = hostile.Refused(t, dials(with(func(c *kerberos.Config) { c.Krb5Conf = conf })), "the KDC has not answered in the time allowed for one attempt")
 	require.ErrorIs(t, err, recipes.ErrUnreachable)
-	require.ErrorContains(t, err, "the KDC has not answered in the time allowed for one attempt")
-	require.Less(t, time.Since(began), 10*time.Second, "gokrb5 would wait for longer, and obeys no context")
 
 	// The server's key is replaced, but its keytab is not.
 	k.Resume()

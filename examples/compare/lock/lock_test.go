@@ -91,8 +91,10 @@ func TestAServedLoadIsTheOneThatWasAskedFor(t *testing.T) {
 	load := Load{Clients: 2, Workers: 3, Locks: 1, Hold: time.Millisecond}
 	require.NoError(t, p.Start([]string{"a:1", "b:2"}, "name", load, 0))
 	r, err := p.Measure(50 * time.Millisecond)
+	for err == nil && r.Cycles == 0 { // a busy machine may stop for so long
+		r, err = p.Measure(50 * time.Millisecond)
+	}
 	require.NoError(t, err)
-	require.Positive(t, r.Cycles)
 	require.Len(t, r.Each, load.Workers)
 	require.Equal(t, r.Cycles, r.Each[0]+r.Each[1]+r.Each[2])
 	require.GreaterOrEqual(t, r.Longest, load.Hold, "of three workers, two wait")
@@ -101,23 +103,26 @@ func TestAServedLoadIsTheOneThatWasAskedFor(t *testing.T) {
 	_, err = p.Measure(0)
 	require.ErrorContains(t, err, "measure comes after start")
 	f.fails = errors.New("down 100% = bad")
-	p.limit = 500 * time.Millisecond
-	require.ErrorContains(t, p.Start([]string{"a:1"}, "name", load, 0), "0 cycles of 3 workers in 500ms; the first error: lock: down 100% = bad")
+	p.limit = 2 * time.Second
+	require.ErrorContains(t, p.Start([]string{"a:1"}, "name", load, 0), "0 cycles of 3 workers in 2s; the first error: lock: down 100% = bad")
 	require.NoError(t, p.Stop())
 	require.NoError(t, say.Close())
 }
 
 func TestAProcessThatHangsOrDiesIsLost(t *testing.T) {
-	for script, says := range map[string]string{
-		"echo why >&2; read line":                   "lost the process before it said stopped or failed; it wrote: why",
-		"read line; sleep 1000":                     "no stopped or failed within",
-		"exec 0<&-; echo gone >&2; sleep 1; exit 1": "lost the process",
+	for script, want := range map[string]struct {
+		limit time.Duration
+		says  string
+	}{
+		"echo why >&2; read line":                   {time.Minute, "lost the process before it said stopped or failed; it wrote: why"},
+		"read line; sleep 1000":                     {200 * time.Millisecond, "no stopped or failed within"},
+		"exec 0<&-; echo gone >&2; sleep 1; exit 1": {time.Minute, "it wrote: gone"},
 	} {
-		p, err := Spawn([]string{"sh", "-c", script}, 200*time.Millisecond)
+		p, err := Spawn([]string{"sh", "-c", script}, want.limit)
 		require.NoError(t, err)
 		err = p.Stop()
 		require.ErrorIs(t, err, ErrLost, script)
-		require.ErrorContains(t, err, says, script)
+		require.ErrorContains(t, err, want.says, script)
 		p.Kill()
 	}
 }

@@ -197,16 +197,15 @@ func Closed(t *testing.T, c io.Closer) {
 	}
 }
 
-// Refused requires that dial fails, and says why. The text of the error describes the last attempt. If that attempt had no time left,
+// Refused requires that dial fails, and says why. It returns the error. The text of the error describes the last attempt. If that attempt had no time left,
 // Refused makes another one with more time.
-func Refused(t *testing.T, dial func(connectTimeout time.Duration) error, why string) {
+func Refused(t *testing.T, dial func(connectTimeout time.Duration) error, why string) error {
 	t.Helper()
 	for limit := time.Second; ; limit *= 2 {
 		err := dial(limit)
 		require.Error(t, err)
 		if strings.Contains(err.Error(), why) {
-			t.Log(err)
-			return
+			return err
 		}
 		require.Less(t, limit, time.Minute, "want %q: %v", why, err)
 	}

@@ -211,7 +211,7 @@ func TestAServerIsReachedByIPv6(t *testing.T) {
 		"by name":    {Servers: []string{"zk.example.com:" + port}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			both := func(context.Context, string) ([]string, error) { return []string{"::1", "fd00::dead"}, nil }
+			both := func(context.Context, string) ([]string, error) { return []string{"::1", "127.0.0.77"}, nil }
 			if name == "by name" { // one of its addresses leads nowhere
 				cfg.Dialer = (&net.Dialer{}).DialContext
 			}
