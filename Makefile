@@ -67,7 +67,7 @@ compare: services ## compares lock services in five minutes, and writes examples
 	cd examples/compare && $(GO) run . -servers $(or $(SERVERS),1) $(if $(QUICK),-quick) -out ../../bin/compare$(SERVERS) $(if $(QUICK)$(filter-out 1,$(SERVERS)),,&& cp ../../bin/compare$(SERVERS)/page.md RESULTS.md)
 
 screenshots: services ## makes the screenshots of the page in docs/operating.md again; look at them
-	cd cmd/locktree/internal/page/browser && GOLDEN=1 $(GO) test -count=1 -run TestScreenshots .
+	cd cmd/locktree/internal/page/browser && GOLDEN=1 $(GO) test -count=1 -run TestDocsShowEachScreenshot .
 
 golden: ## rewrites the expected output of the everyday tests: diagnostics, plans, status, documents, scripts, the generated parts of README.md and docs; then read the diff, and fix tests that fail
 	@export GOLDEN=1 TESTS=everyday; test='$(GO) test -vet=off -count=1'; failed=0; \

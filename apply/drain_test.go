@@ -265,7 +265,7 @@ func opened(c *recipes.Client, k *kind.Kind, path string) func(context.Context) 
 
 // An apply refuses to change the path of a lock that is held or waited for, unless it drains the lock. Programs never hold the lock at both
 // paths: one transaction deletes the old node and creates the new one, which only the apply can create.
-func TestChangedPathOfALockInUse(t *testing.T) {
+func TestALockInUseChangesItsPathOnlyWhenDrained(t *testing.T) {
 	for _, k := range []*kind.Kind{kind.Mutex, kind.RWLock, kind.Semaphore, kind.Election, kind.Keyed} {
 		t.Run(k.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -16,15 +16,14 @@ import (
 	"github.com/locktree/locktree/config"
 )
 
-// TestCases loads each configuration in testdata/config/*.txtar and compares
-// diagnostics and trees with what stands there. The text before the first file
-// says what the case guards. Files:
+// TestEachConfigurationGivesItsTreeOrDiagnostics loads each configuration in testdata/config/*.txtar, and compares diagnostics and trees
+// with what stands there. The text before the first file says what the case guards. Files:
 //
 //	*.locktree.hcl, ...   the configuration
 //	json/*.locktree.json  the same in JSON syntax: must give the same tree
 //	vars, environ         options, one a line
 //	diagnostics, tree     the expected results
-func TestCases(t *testing.T) {
+func TestEachConfigurationGivesItsTreeOrDiagnostics(t *testing.T) {
 	cases, err := filepath.Glob("../testdata/config/*.txtar")
 	require.NoError(t, err)
 	require.NotEmpty(t, cases)
@@ -188,10 +187,10 @@ func mustLoad(t testing.TB, src string) *config.Config {
 	return c
 }
 
-// TestMistakes loads the common mistakes in testdata/mistakes.txtar and compares the diagnostics with those recorded there. Each file is a
-// mistake, and the file of that name with "shown" in front has its diagnostics. Each is loaded with the file that every configuration
-// needs, and with a module m.
-func TestMistakes(t *testing.T) {
+// TestCommonMistakesAreDiagnosed loads the common mistakes in testdata/mistakes.txtar, and compares the diagnostics with those recorded
+// there. Each file is a mistake, and the file of that name with "shown" in front has its diagnostics. Each is loaded with the file that
+// every configuration needs, and with a module m.
+func TestCommonMistakesAreDiagnosed(t *testing.T) {
 	const name, shown = "../testdata/mistakes.txtar", "shown: "
 	archive, err := txtar.ParseFile(name)
 	require.NoError(t, err)

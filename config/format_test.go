@@ -18,7 +18,7 @@ import (
 	"github.com/locktree/locktree/config"
 )
 
-func TestFormat(t *testing.T) {
+func TestFormatAlignsIndentsAndKeepsComments(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"aligns and indents": {"a {\nlong = 1\n  b=2 # why\n}\n", "a {\n  long = 1\n  b    = 2 # why\n}\n"},
 		"indents lists":      {"a = [\n1,\n      { b = 1\n},\n]\n", "a = [\n  1,\n  { b = 1\n  },\n]\n"},

@@ -66,7 +66,7 @@ func evalIn(t *testing.T, dir, expr string) (string, string) {
 	return string(c.Outputs[0].Value), ""
 }
 
-func TestFunctions(t *testing.T) {
+func TestEachFunctionReturnsItsValue(t *testing.T) {
 	dir := writeDir(t, map[string]string{"text.txt": "hello ${name}", "sub/x": ""})
 	for name, cases := range functionCases {
 		for _, c := range cases {

@@ -76,7 +76,7 @@ func TestFilesThatAreNoneOfOursAreIgnored(t *testing.T) {
 	require.Empty(t, diags)
 }
 
-func TestVarFileMistakes(t *testing.T) {
+func TestMistakesInVariableFilesAreDiagnosed(t *testing.T) {
 	main := preamble + `
 variable "secret" {
   type      = string

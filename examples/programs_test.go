@@ -20,7 +20,7 @@ var programs = map[string][]string{
 	"turns":     {`turn 1: program 1\n(.*\n)*turn 10: program 10\n`},
 }
 
-func TestThePrograms(t *testing.T) {
+func TestTheRecipesProgramsPrintWhatTheyPromise(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	args := []string{"build", "-o", dir + string(filepath.Separator)}

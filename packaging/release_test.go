@@ -122,7 +122,7 @@ func TestTheReleaseIsInstalled(t *testing.T) {
 }
 
 // A wrong argument is an error, and nothing is written.
-func TestWhatIsRefused(t *testing.T) {
+func TestAWrongArgumentOfAReleaseWritesNothing(t *testing.T) {
 	file, err := program()
 	require.NoError(t, err)
 	full := t.TempDir()

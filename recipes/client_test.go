@@ -76,7 +76,7 @@ func inSession(t *testing.T, f func(t *testing.T, l *lab, c *recipes.Client, s *
 	})
 }
 
-func TestOperationsOfAProgramsOwn(t *testing.T) {
+func TestAProgramsOwnOperationsUseTheLocksSession(t *testing.T) {
 	inSession(t, func(t *testing.T, l *lab, _ *recipes.Client, s *direct.Session) {
 		ctx := t.Context()
 		path := must(s.Create(ctx, "/a/n-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll)))(t)

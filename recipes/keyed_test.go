@@ -98,7 +98,7 @@ func TestRequestBudgetsOfAKeyInUse(t *testing.T) {
 	})
 }
 
-func TestASetOfKeysOfWhichSomeAreInUse(t *testing.T) {
+func TestASetOfKeysWaitsForThoseInUse(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.families()
 		a, b := l.Client("a").Keyed("/km"), l.Client("b").Keyed("/km")
@@ -146,7 +146,7 @@ func TestASemaphoresKeyHasAGateWhenSomebodyWaits(t *testing.T) {
 	})
 }
 
-func TestAKeyInADirectory(t *testing.T) {
+func TestAKeyOfAFannedOutFamilyIsOneLock(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.family("/f", &kind.KeyedParams{Of: "mutex", Fanout: "16"})
 		p := &kind.KeyedParams{Fanout: "16"}

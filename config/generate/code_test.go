@@ -158,7 +158,7 @@ output "sum" { value = alltrue([true, var.hide]) }
 }
 
 // testdata/odd.go.golden has the code for the odd names of testdata/odd.
-func TestOddNames(t *testing.T) {
+func TestOddNamesBecomeCodeThatCompiles(t *testing.T) {
 	code, diags := generate.Load("testdata/odd", "")
 	require.False(t, diags.HasErrors(), "%v", diags)
 	source := goSource(t, code)

@@ -467,7 +467,7 @@ func TestPrometheusSeesWhatHappens(t *testing.T) {
 }
 
 // The program runs with the locks declared in the file beside it, and promtool finds no fault in its metrics.
-func TestTheProgram(t *testing.T) {
+func TestPromtoolAcceptsTheProgramsMetrics(t *testing.T) {
 	srv := zktest.Start(t)
 	locktree := buildLocktree(t)
 	for _, args := range [][]string{{"fmt", "-check"}, {"apply", "-auto-approve"}} {

@@ -163,7 +163,7 @@ func TestOrderSurvivesSequenceWrap(t *testing.T) {
 	}
 }
 
-func TestAdmission(t *testing.T) {
+func TestEachKindAdmitsByItsQueue(t *testing.T) {
 	queue := func(names ...string) []kind.Contender {
 		q, _ := kind.SortContenders(names)
 		return q

@@ -27,7 +27,7 @@ func TestHalfPastTwoOnBothNightsOfTheYear(t *testing.T) {
 	require.Equal(t, "2026-10-26T01:30:00Z", next("2026-10-25T01:30:00Z"))
 }
 
-func TestZones(t *testing.T) {
+func TestAnUnknownTimeZoneIsRefusedWhenItIsUsed(t *testing.T) {
 	for _, zone := range []string{"Local", "Europe/Berlim", "../etc/passwd"} {
 		_, err := slots.ParseSchedule("0 3 * * *", zone)
 		require.ErrorIs(t, err, slots.ErrUnknownZone, zone)

@@ -189,7 +189,7 @@ func TestWaitersLeaveWhenTheRecordDecides(t *testing.T) {
 	}
 }
 
-func TestSlotsThatCannotBeStarted(t *testing.T) {
+func TestSlotsThatAreOldUnnamedOrDamagedAreRefused(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		l.job(&kind.OnceParams{Keep: 2})
 		o := once.New(l.Client("a"), "/job")
@@ -550,7 +550,7 @@ func TestAZoneThatThisMachineLacksIsAnErrorAtFirstUse(t *testing.T) {
 }
 
 // A call then said only "node does not exist".
-func TestARunBeforeTheRecordExists(t *testing.T) {
+func TestARunWithoutARecordIsNotProvisioned(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		params := l.job(&kind.OnceParams{Schedule: "0 * * * *"})
 		require.NoError(t, l.Srv.Delete("/job/once-record"))

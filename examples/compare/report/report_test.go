@@ -80,7 +80,7 @@ func example() *Report {
 	}
 }
 
-func TestThePage(t *testing.T) {
+func TestThePageOfResultsHasEachFigure(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, Page(&b, example()))
 	fixed := strings.Split(pageText, "\n")

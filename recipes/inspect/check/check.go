@@ -203,8 +203,8 @@ func checkVersion(srvr string, standalone bool) Condition {
 }
 
 // checkReplica asks whether the server's data has differed from the leader's since the server started. From 3.6 on, servers compare a
-// digest after each transaction, and only count and log the differences (ZOOKEEPER-3512). In TestRealFullDisks, one of about forty servers
-// with a full disk came back with the nodes of an ended session, and kept them (ZOOKEEPER-4541).
+// digest after each transaction, and only count and log the differences (ZOOKEEPER-3512). In TestServersWithFullDisksGrantNoLockTwice,
+// one of about forty servers with a full disk came back with the nodes of an ended session, and kept them (ZOOKEEPER-4541).
 func checkReplica(mntr string, standalone bool) Condition {
 	k := Condition{Name: "replica", Why: "a server whose data differs shows contenders that have left, so that locks stay held, or hides some, so that two may hold a lock"}
 	m := regexp.MustCompile(`zk_digest_mismatches_count\s(\d+)`).FindStringSubmatch(mntr)

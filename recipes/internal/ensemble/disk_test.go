@@ -64,7 +64,7 @@ func write(t *testing.T, c *recipes.Client) error {
 
 // Row 28 of the failure matrix: a server whose disk is full goes down. One of three costs nothing. Two of three cost the holder its lock,
 // and afterwards there is one holder.
-func TestRealFullDisks(t *testing.T) {
+func TestServersWithFullDisksGrantNoLockTwice(t *testing.T) {
 	effort.Proof(t, effort.Raced)
 	t.Parallel()
 	net := realzk.InNetwork(t)

@@ -49,7 +49,7 @@ func secureServer(t *testing.T, a *hostile.CA) (plain *realzk.Server, secure str
 }
 
 // The recipes work over TLS with a real server, and a client without the right certificate gets no access.
-func TestRealTLS(t *testing.T) {
+func TestLocksWorkOverTLSWithARealServer(t *testing.T) {
 	t.Parallel()
 	a, stranger := hostile.Authority(t), hostile.Authority(t)
 	plain, secure := secureServer(t, a)

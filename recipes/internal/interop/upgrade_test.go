@@ -32,9 +32,9 @@ type version struct {
 	*peer
 }
 
-// TestUpgrade lets the command and the programs of a former version and of this one meet on the same tree. One version makes the tree, the
-// other uses and changes it, and then they go back.
-func TestUpgrade(t *testing.T) {
+// TestVersionsShareATreeAndGoBack lets the command and the programs of a former version and of this one meet on the same tree. One version
+// makes the tree, the other uses and changes it, and then they go back.
+func TestVersionsShareATreeAndGoBack(t *testing.T) {
 	effort.Proof(t, effort.Unraced)
 	t.Parallel()
 	l := bareLab(t)

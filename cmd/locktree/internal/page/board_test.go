@@ -110,7 +110,7 @@ var allPages = map[string]string{
 // own matches the parts of a page that are its own: its title, the marked tab, and its content.
 var own = regexp.MustCompile(`(?s)<title>.*?</title>|<a [^>]*aria-current="page">.*?</a>|<main.*</main>`)
 
-func TestPages(t *testing.T) {
+func TestEachPageShowsWhatIsKnown(t *testing.T) {
 	snap := scene()
 	taken := declared("/locks/workers", kind.Semaphore, nil, nil)
 	taken.Payload.Made, taken.Payload.Owner.Addr = kind.MadeElsewhere, `semaphore.workers["a"]`

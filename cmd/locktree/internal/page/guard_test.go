@@ -80,7 +80,7 @@ func TestWhoMayAskWhat(t *testing.T) {
 	}
 }
 
-func TestReadiness(t *testing.T) {
+func TestThePageIsReadyWhileItsLookIsFresh(t *testing.T) {
 	b := boardOf(t)
 	require.Equal(t, http.StatusOK, get(t, b.handler(), "/healthz").Code)
 	require.Equal(t, http.StatusServiceUnavailable, get(t, b.handler(), "/readyz").Code)
@@ -159,7 +159,7 @@ func hashOf(t *testing.T, password string) string {
 	return string(hash)
 }
 
-func TestPasswords(t *testing.T) {
+func TestOnlyTheRightPasswordOpensThePage(t *testing.T) {
 	secret := strings.Repeat("s", longestPassword) // bcrypt ignores the rest: any longer text would be right
 	d, err := opened(t, "basic_auth_users:\n  alice: "+hashOf(t, secret)+"\n")
 	require.NoError(t, err)
@@ -295,7 +295,7 @@ func pair(t *testing.T, dir, name string) tls.Certificate {
 	return out
 }
 
-func TestClientCertificates(t *testing.T) {
+func TestOnlyAKnownCertificateOpensThePage(t *testing.T) {
 	dir := t.TempDir()
 	pair(t, dir, "server")
 	known, stranger := pair(t, dir, "known"), pair(t, dir, "stranger")

@@ -14,7 +14,7 @@ import (
 )
 
 // The precedence of the colour switches, on a stream that is no terminal.
-func TestColor(t *testing.T) {
+func TestSwitchesOfColourTakePrecedenceInOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		env  stack.Environ
 		flag bool

@@ -26,7 +26,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-func TestStatus(t *testing.T) {
+func TestStatusTellsOfTreesDriftAndServers(t *testing.T) {
 	differs := &plan.Plan{}
 	for _, action := range []plan.Action{plan.Create, plan.Update, plan.Update, plan.Delete, plan.Replace, plan.Replace} {
 		differs.Changes = append(differs.Changes, plan.Change{Action: action, Addr: "mutex.a", Path: "/a", Kind: kind.Mutex})
@@ -93,7 +93,7 @@ func TestIdleLocksAreSummedUp(t *testing.T) {
 	require.Contains(t, show(4), "/locks/shard/2  mutex", "three are named as before")
 }
 
-func TestLocks(t *testing.T) {
+func TestLocksAreShownWithHoldersWaitersAndSessions(t *testing.T) {
 	found := crossed()
 	at := time.UnixMilli(now)
 	seen := &scan.Snapshot{At: at, Zxid: 4294968000, Locks: found, Cut: true, Waits: inspect.WaitsFor(found...), Unread: []scan.Unread{{Path: "/locks/private", Err: zk.ErrNoAuth}},
@@ -261,7 +261,7 @@ func TestOneHolderOfManyPermitsIsOneRow(t *testing.T) {
 	golden(t, "permits.txt", text(status(tree), locks(in, &foreign)))
 }
 
-func TestCheckup(t *testing.T) {
+func TestACheckupShowsEachConditionAndItsNextStep(t *testing.T) {
 	holds := check.Condition{Name: "clock", What: "deadlines follow the monotonic clock", Why: "a lease must end in time"}
 	unsure := check.Condition{Name: "server version", Verdict: check.Unsure, What: "it is 3.8.0", Why: "releases before 3.9.4 can lose committed writes", Next: "plan an upgrade"}
 	fails := check.Condition{Name: "access /locks/a\x1b[31m", Verdict: check.Fails, What: "recipes: node does not exist", Why: "contenders are created in the lock node", Next: "run apply"}

@@ -19,7 +19,7 @@ import (
 	"github.com/locktree/locktree/recipes/kind"
 )
 
-func TestPlanText(t *testing.T) {
+func TestAPlanIsShownAsText(t *testing.T) {
 	cases := map[string]planview.Plan{
 		"plan_rich.txt":     {Plans: []*plan.Plan{richPlan()}, Files: sources(), NowMs: now},
 		"plan_saved.txt":    {Plans: []*plan.Plan{richPlan()}, SavedTo: "p 1.bin", Concise: true, NowMs: now},
@@ -107,7 +107,7 @@ func TestAnotherKindShowsWhatDiffers(t *testing.T) {
 }
 
 // A terminal gets colours and frames; the text under them is the same.
-func TestPlanColors(t *testing.T) {
+func TestColoursChangeNoTextOfAPlan(t *testing.T) {
 	v, out, err := capture(func(s *view.Stream) { s.Color, s.Terminal = true, true })
 	v.Show(planview.Plan{Plans: []*plan.Plan{failingPlan()}, Files: sources()})
 	golden(t, "plan_color.txt", out.String()+err.String())
@@ -219,7 +219,7 @@ func TestChangesThatWereMadeTogetherAreCounted(t *testing.T) {
 	require.Equal(t, fmt.Sprintf(one+one+one+one+one+one, 0, 0, 1, 0, 1, 2)+"mutex.shard: Destruction complete after 3s, 4 times\n", out.String())
 }
 
-func TestTree(t *testing.T) {
+func TestATreeIsShownAsTextAndAsJSON(t *testing.T) {
 	golden(t, "show.txt", text(planview.Live{liveTree()}))
 	golden(t, "show.json", document(planview.Live{liveTree()}))
 }
@@ -236,7 +236,7 @@ func applyEvents() []event.Event {
 	}
 }
 
-func TestApplyProgress(t *testing.T) {
+func TestEachEventOfAnApplyIsShown(t *testing.T) {
 	outputs := []plan.Output{{Name: "path", Type: json.RawMessage(`"string"`), Value: json.RawMessage(`"/a"`)}, {Name: "secret", Sensitive: true}}
 	human, out, err := capture()
 	stream := view.NewStream(out, "1.2.3", clock)

@@ -43,7 +43,7 @@ func diagnosed(t *testing.T) (hcl.Diagnostics, map[string]*hcl.File) {
 	return diags, map[string]*hcl.File{"x.locktree.hcl": file}
 }
 
-func TestValidation(t *testing.T) {
+func TestDiagnosticsAreShownAsTextAndAsJSON(t *testing.T) {
 	diags, files := diagnosed(t)
 	v, out, err := capture()
 	v.Show(view.Validation{diags, files})
@@ -63,7 +63,7 @@ func TestValidation(t *testing.T) {
 	require.JSONEq(t, `{"format_version":"1.0","valid":true,"error_count":0,"warning_count":0,"diagnostics":[]}`, out.String())
 }
 
-func TestVersion(t *testing.T) {
+func TestTheVersionIsShownAsTextAndAsJSON(t *testing.T) {
 	v, out, _ := capture()
 	v.Show(view.Version{Version: "1.2.3", Platform: "linux_amd64", Revision: "abc", Modified: true, PayloadFormat: 1})
 	require.Equal(t, "locktree v1.2.3\non linux_amd64\nbuilt from abc, changed since\nznode payload format 1\n", out.String())
@@ -172,7 +172,7 @@ func TestSnippetAtTheEdges(t *testing.T) {
 }
 
 // Every error of the engine, as a person reads it.
-func TestExplain(t *testing.T) {
+func TestEachErrorOfTheEngineIsExplained(t *testing.T) {
 	info := &failure.LockInfo{ID: "7f3a", Path: "/l/.locktree/apply/p", Operation: "OperationTypeApply", Who: "ann@host", Version: "1.2.3", Created: clock(), Info: ""}
 	differences := []failure.Difference{
 		{Addr: "mutex.a", Path: "/a", What: "data changed", Want: plan.Pin{Version: 3}, Got: plan.Pin{Version: 4}, ModifiedMs: now},

@@ -69,7 +69,7 @@ func TestASilentHolderIsShownUntilItsSessionEnds(t *testing.T) {
 	b.hides(`[aria-label="Problems"]`, "silent holder")
 }
 
-func TestPause(t *testing.T) {
+func TestAPausedPageStandsStill(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
 	b := open(t, s.url)
@@ -145,7 +145,7 @@ func TestNothingMovesUnderTheHands(t *testing.T) {
 	b.shows("main tbody", "billing-3")
 }
 
-func TestByKeyboard(t *testing.T) {
+func TestThePageIsUsableByKeyboard(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
 	b := open(t, s.url)
@@ -171,7 +171,7 @@ func TestByKeyboard(t *testing.T) {
 	}
 }
 
-func TestWithoutJavaScript(t *testing.T) {
+func TestThePageWorksWithoutJavaScript(t *testing.T) {
 	t.Parallel()
 	s := openShop(t)
 	s.program("billing-1").locks("ledger")

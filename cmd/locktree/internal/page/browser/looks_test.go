@@ -174,7 +174,7 @@ var views = []struct {
 }
 
 // docs/operating.md shows every screenshot, and none is large. GOLDEN=1 takes them again.
-func TestScreenshots(t *testing.T) {
+func TestDocsShowEachScreenshot(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, "-prefix=/")
 	s.busy()
