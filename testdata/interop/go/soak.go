@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -82,10 +83,11 @@ func (s soaking) hold(ctx context.Context, l *recipes.Lease, stopHere bool) erro
 		select {}
 	}
 	s.say(fmt.Sprintf("- grant %d %d %s %s", value, l.Token(), l.Node(), heir))
-	if _, err := s.zk.Set(ctx, s.owner, []byte{}, mine.Version); err != nil {
+	_, err = s.zk.Set(ctx, s.owner, []byte{}, mine.Version)
+	if errors.Is(err, zk.ErrBadVersion) {
 		return fmt.Errorf("overlap: somebody entered while %s held: %w", l.Node(), err)
 	}
-	return nil
+	return err
 }
 
 // inherit returns the ID in the owner node, usually "-" for none. An ID there is that of a holder that died. If the holder's
