@@ -438,22 +438,6 @@ func TestImportedFamilyGivesItsListToTheKeysInUse(t *testing.T) {
 	require.False(t, s.plan(c, next).HasChanges())
 }
 
-// An apply was interrupted after it had set the list of a key's node, and before the lists of the nodes in it. The next plan said that
-// nothing was left to do.
-func TestPartsOfAKeyAreRelistedAfterAnInterruptedApply(t *testing.T) {
-	s, c, w, tree := family(t, of("semaphore"), set("permits", 2))
-	s.hold(w, tree, "order-17")
-	key := keyPath(tree, "order-17")
-	next := s.orders(of("semaphore"), set("permits", 2), to(kind.List{admin, joiner}, kind.List{admin, joined}))
-	require.NoError(t, s.setACL(c, key, kind.List{admin, joined}))
-	p := s.plan(c, next)
-	require.Equal(t, "1 key has a node with the former access list: apply sets the new one", relists(p))
-	s.runs(c, p)
-	for _, part := range []string{"", "/leases", "/locks"} {
-		require.True(t, s.list(c, key+part).Equal(kind.List{admin, joined}))
-	}
-}
-
 func (s *site) setACL(c *recipes.Client, path string, list kind.List) error {
 	_, err := s.session(c).SetACL(s.t.Context(), path, wire.ToZK(list), -1)
 	return err

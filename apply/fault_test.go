@@ -405,7 +405,13 @@ func (s *site) takesEach(tree *plan.Tree) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-		lease, err := opened(program, n.Kind(), n.Path)(ctx)
+		take := opened(program, n.Kind(), n.Path)
+		if n.Kind() == kind.Keyed && kind.Keyed.Key(n.Payload.Params).Kind() == kind.Semaphore {
+			take = func(ctx context.Context) (*recipes.Lease, error) {
+				return program.Keyed(n.Path).Semaphore("order-17").Acquire(ctx, 1)
+			}
+		}
+		lease, err := take(ctx)
 		cancel()
 		require.NoError(s.t, err, n.Path)
 		require.NoError(s.t, lease.Unlock(s.t.Context()))

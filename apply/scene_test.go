@@ -323,17 +323,17 @@ func importScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	}}
 }
 
-// relistScene replaces the credential with which a key is in use. The family keeps that credential as long as the key's
-// node has the former list.
+// relistScene replaces the credential with which a key is in use. The family keeps that credential as long as the key's node has the former
+// list. An apply that was struck between the lists of the key's node and of its parts once left the parts as they were.
 func relistScene(t *testing.T, s *site, c *recipes.Client) *scene {
-	tree := s.orders(of("mutex"))
+	tree := s.orders(of("semaphore"), set("permits", 2))
 	s.apply(c, tree)
 	w := s.dial("worker:w")
 	held := s.hold(w, tree, "order-17")
 	lists := func() (key, family kind.List) {
 		return s.list(c, keyPath(tree, "order-17")), s.list(c, s.root+"/shop/orders")
 	}
-	next := s.orders(of("mutex"), to(kind.List{admin, joiner}, kind.List{admin, joined}))
+	next := s.orders(of("semaphore"), set("permits", 2), to(kind.List{admin, joiner}, kind.List{admin, joined}))
 	return &scene{tree: next, struck: func(bool) {
 		key, family := lists()
 		sure, _ := family.Rights(worker)
@@ -343,6 +343,9 @@ func relistScene(t *testing.T, s *site, c *recipes.Client) *scene {
 	}, finished: func() {
 		key, family := lists()
 		require.True(t, key.Equal(kind.List{admin, joined}), "the key was forgotten: %s", key)
+		for _, part := range kind.Semaphore.Children {
+			require.True(t, s.list(c, keyPath(tree, "order-17")+"/"+part).Equal(key), part)
+		}
 		require.True(t, family.Equal(kind.List{admin, joiner}), "%s", family)
 		require.NoError(t, w.Close())
 	}}

@@ -24,7 +24,7 @@ func TestTheQuickStartWithKerberos(t *testing.T) {
 	blocks := regexp.MustCompile("(?s)```(sh|text)\n(.*?)```").FindAllStringSubmatch(section, -1)
 	require.Greater(t, len(blocks), 6)
 	ports := realzk.FreePorts(t, 2)
-	sh := newShell(t, t.TempDir(), append(os.Environ(), fmt.Sprintf("KDC_PORT=%d", ports[0]), fmt.Sprintf("ZK_PORT=%d", ports[1])))
+	sh := newShell(t, t.TempDir(), append(os.Environ(), "ZOOKEEPER_SESSION=40", fmt.Sprintf("KDC_PORT=%d", ports[0]), fmt.Sprintf("ZK_PORT=%d", ports[1])))
 	out := ""
 	for _, b := range blocks {
 		if b[1] == "text" {

@@ -378,7 +378,7 @@ func TestALockThatIsForgottenLeavesNoWatch(t *testing.T) {
 func TestRealServersForgetTheWatchesOfForgottenLocks(t *testing.T) {
 	t.Parallel()
 	srv := realzk.Start(t, realzk.Options{Config: map[string]string{"4lw.commands.whitelist": "*", "forceSync": "no"}})
-	c := must(recipes.Dial(t.Context(), recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: 20 * time.Second}))(t)
+	c := must(recipes.Dial(t.Context(), recipes.Config{Servers: []string{srv.Addr}, SessionTimeout: 40 * time.Second, ConnectTimeout: time.Minute}))(t)
 	defer c.Close()
 	require.LessOrEqual(t, useOnce(t, c, 10), 11)
 }

@@ -216,7 +216,8 @@ func (h *hand) awaitChildren(ctx context.Context, path, count string) error {
 	defer conn.Close()
 	for {
 		children, _, events, err := conn.ChildrenW(path)
-		if errors.Is(err, zk.ErrConnectionClosed) && ctx.Err() == nil {
+		if (errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer)) && ctx.Err() == nil {
+			time.Sleep(10 * time.Millisecond)
 			continue
 		}
 		if err != nil || len(children) >= want {

@@ -84,11 +84,12 @@ func (h *hand) releaseAll(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range h.holders {
+		cut := p.cut.Swap(false)
 		s, err := p.client.Session(ctx)
 		if err != nil {
 			return err
 		}
-		if p.cut.Swap(false) { // without a connection, its session would end only when it expires
+		if cut { // without a connection, its session would end only when it expires
 			if _, err := s.Exists(ctx, "/"); err != nil {
 				return err
 			}

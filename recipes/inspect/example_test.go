@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
@@ -13,7 +14,8 @@ import (
 
 // dial connects a program of this name to the in-memory ZooKeeper.
 func dial(srv *zktest.Server, id string) *recipes.Client {
-	c, err := recipes.Dial(context.Background(), recipes.Config{Servers: []string{"zk"}, ID: id, Dialer: srv.DialContext})
+	c, err := recipes.Dial(context.Background(), recipes.Config{Servers: []string{"zk"}, ID: id, Dialer: srv.DialContext,
+		SessionTimeout: 40 * time.Second, ConnectTimeout: time.Minute})
 	if err != nil {
 		log.Fatal(err)
 	}

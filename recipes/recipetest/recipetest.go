@@ -88,7 +88,8 @@ func Nodes(all iter.Seq2[string, *kind.Payload]) func(*zktest.Server) error {
 // Observer.
 func (c *Cluster) Client(id string, change ...func(*recipes.Config)) *recipes.Client {
 	c.tb.Helper()
-	cfg := recipes.Config{Servers: []string{"recipetest"}, Dialer: c.Server.DialContext, ID: id, SessionTimeout: 40 * time.Second}
+	cfg := recipes.Config{Servers: []string{"recipetest"}, Dialer: c.Server.DialContext, ID: id,
+		SessionTimeout: 40 * time.Second, ConnectTimeout: time.Minute}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -6,6 +6,7 @@ import (
 	"log"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,7 +44,8 @@ func ExampleServer_Inject() {
 	if err := server.Provision("/locks/ledger", &kind.Payload{Params: &kind.MutexParams{}}); err != nil {
 		log.Fatal(err)
 	}
-	client, err := recipes.Dial(context.Background(), recipes.Config{Servers: []string{"zk"}, Dialer: server.DialContext})
+	client, err := recipes.Dial(context.Background(), recipes.Config{Servers: []string{"zk"}, Dialer: server.DialContext,
+		SessionTimeout: 40 * time.Second, ConnectTimeout: time.Minute})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -234,7 +234,7 @@ func TestAServerOf39HidesWhetherANodeExists(t *testing.T) {
 }
 
 func connected(t *testing.T, s *Server) *zk.Conn {
-	c, _, err := zk.Connect([]string{"127.0.0.1"}, 10*time.Second, zk.WithDialer(s.Dialer()), zk.WithLogInfo(false))
+	c, _, err := zk.Connect([]string{"127.0.0.1"}, 40*time.Second, zk.WithDialer(s.Dialer()), zk.WithLogInfo(false))
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
 	return c

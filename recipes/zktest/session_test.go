@@ -110,8 +110,8 @@ func TestACertificatesSubjectIsAnX509Identity(t *testing.T) {
 	}))
 	connect := func(certs ...tls.Certificate) *zk.Conn {
 		c, events, err := zk.Connect([]string{s.Addr()}, 40*time.Second, zk.WithLogInfo(false), zk.WithLogger(quiet{}),
-			zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
-				return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address,
+			zk.WithDialer(func(network, address string, _ time.Duration) (net.Conn, error) {
+				return tls.DialWithDialer(&net.Dialer{Timeout: hostile.Patience}, network, address,
 					&tls.Config{ServerName: "zk", RootCAs: authority.Pool, Certificates: certs})
 			}))
 		require.NoError(t, err)

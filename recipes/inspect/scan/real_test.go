@@ -3,6 +3,7 @@
 package scan_test
 
 import (
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -71,10 +72,13 @@ func TestAnEnsembleOfThree(t *testing.T) {
 	for _, at := range snap.Servers {
 		require.GreaterOrEqual(t, at.Connections, 1, at.Name)
 	}
-	found, err := check.Client(t.Context(), looker)
-	require.NoError(t, err)
-	lease := slices.IndexFunc(found, func(k check.Condition) bool { return k.Name == "lease" })
-	require.Regexp(t, `elections that it has seen since it started: [1-9]\d*, the slowest took [1-9]`, found[lease].What)
+	elections := regexp.MustCompile(`elections that it has seen since it started: [1-9]\d*, the slowest took [1-9]`)
+	until("the server tells of elections", func() bool {
+		found, err := check.Client(t.Context(), looker)
+		require.NoError(t, err)
+		lease := slices.IndexFunc(found, func(k check.Condition) bool { return k.Name == "lease" })
+		return elections.MatchString(found[lease].What)
+	})
 	for _, c := range append(snap.Locks[0].Waiters, snap.Locks[0].Holders...) {
 		x := snap.Sessions[c.Session]
 		require.Equal(t, timeout, x.Timeout)

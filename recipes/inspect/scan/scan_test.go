@@ -76,7 +76,7 @@ func ledger(t *testing.T, f func(t *testing.T, srv *zktest.Server)) {
 
 func program(t testing.TB, srv *zktest.Server, id string) *recipes.Client {
 	t.Helper()
-	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk:2181"}, ID: id, Dialer: srv.DialContext, SessionTimeout: 30 * time.Second})
+	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{"zk:2181"}, ID: id, Dialer: srv.DialContext, SessionTimeout: 30 * time.Second, ConnectTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c

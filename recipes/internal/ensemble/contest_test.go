@@ -170,7 +170,7 @@ type contest struct {
 // hold takes all lanes. Its error names the contender in the way.
 func (c *contest) hold(t *testing.T, client *recipes.Client) error {
 	t.Helper()
-	ctx := within(t, hostile.Patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	for _, l := range c.lanes {
 		x, err := l.holder.take(client)(ctx)
 		if err != nil {

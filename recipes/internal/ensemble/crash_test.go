@@ -221,13 +221,6 @@ func held(t *testing.T, take harness.Take) *recipes.Lease {
 	return x
 }
 
-// within is a context that ends after d, or with the test.
-func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // queued waits until n contenders stand at path.
 func queued(t *testing.T, c *recipes.Client, path string, n int) {
 	t.Helper()
@@ -237,7 +230,7 @@ func queued(t *testing.T, c *recipes.Client, path string, n int) {
 // queuedUnless is queued, but returns false if over is closed before that.
 func queuedUnless(t *testing.T, c *recipes.Client, path string, n int, over <-chan struct{}) bool {
 	t.Helper()
-	ctx := within(t, hostile.Patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	for {
 		s, err := session.Live(ctx, c)
 		require.NoError(t, err)
@@ -371,7 +364,7 @@ func stoppedForAQuarter(t *testing.T, srv *realzk.Server, c *recipes.Client, tim
 func robbed(t *testing.T, addr string) (*recipes.Client, *harness.Thief) {
 	t.Helper()
 	th := &harness.Thief{Next: (&net.Dialer{}).DialContext}
-	return dial(t, recipes.Config{Servers: []string{addr}, SessionTimeout: realTimeout, Dialer: th.Dial}), th
+	return dial(t, recipes.Config{Servers: []string{addr}, SessionTimeout: busyTimeout, Dialer: th.Dial}), th
 }
 
 func TestRealSessionEndedInItsOwnersNameIsLost(t *testing.T) { // failure matrix, rows 11 and 12

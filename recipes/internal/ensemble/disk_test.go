@@ -54,7 +54,7 @@ func (d *disks) free(s *realzk.Server) {
 // write lets the servers' logs grow.
 func write(t *testing.T, c *recipes.Client) error {
 	t.Helper()
-	ctx := within(t, time.Second)
+	ctx := hostile.Within(t, time.Second)
 	s, err := c.Session(ctx)
 	if err == nil {
 		_, err = s.Set(ctx, "/data", bytes.Repeat([]byte("x"), 50_000), -1)
@@ -100,7 +100,7 @@ func TestServersWithFullDisksGrantNoLockTwice(t *testing.T) {
 	for told := false; !told || s.Err() == nil; { // nothing can be written, and writers are told
 		told = write(t, w) != nil || told
 	}
-	ctx := within(t, time.Second)
+	ctx := hostile.Within(t, time.Second)
 	for _, l := range c.lanes {
 		require.ErrorIs(t, context.Cause(l.x.Context()), recipes.ErrLost, l.name)
 		_, err := l.holder.take(client)(ctx)
@@ -241,7 +241,7 @@ func TestRealWallClockThatJumpsOnTheServerChangesNothing(t *testing.T) {
 // diesAndIsExpired makes a holder of /d lose its connections for good, and requires that heir gets the lock after it.
 func diesAndIsExpired(t *testing.T, srv *realzk.Server, heir *recipes.Client) {
 	t.Helper()
-	ctx := within(t, hostile.Patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	var cable *harness.Cutter
 	for held := false; !held; { // so short a session may end before it has the lock
 		cable = &harness.Cutter{Next: (&net.Dialer{}).DialContext}

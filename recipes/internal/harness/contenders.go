@@ -23,7 +23,7 @@ func Declare[P kind.Params](t testing.TB, srv *zktest.Server, path string, p P) 
 // ReadOnly dials a session that cannot write.
 func ReadOnly(t testing.TB, srv *zktest.Server) *session.Client {
 	t.Helper()
-	c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk:2181"}, ReadOnly: true, SessionTimeout: 30 * time.Second, Dialer: srv.DialContext})
+	c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk:2181"}, ReadOnly: true, SessionTimeout: 30 * time.Second, ConnectTimeout: time.Minute, Dialer: srv.DialContext})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -32,7 +32,7 @@ func ReadOnly(t testing.TB, srv *zktest.Server) *session.Client {
 // Foreign dials a session, and creates contenders of that session with the names of another library.
 func Foreign(t testing.TB, srv *zktest.Server, paths ...string) *session.Session {
 	t.Helper()
-	c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk:2181"}, Dialer: srv.DialContext, SessionTimeout: 30 * time.Second})
+	c, err := session.Dial(t.Context(), session.Config{Servers: []string{"zk:2181"}, Dialer: srv.DialContext, SessionTimeout: 30 * time.Second, ConnectTimeout: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	s, err := c.Session(t.Context())

@@ -4,6 +4,7 @@
 package hostile
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -177,6 +178,13 @@ func Listen(t *testing.T, serve Script) string {
 // Patience bounds the wait for what must happen in the end, so that a failing test ends. No test may pass because this time has passed.
 const Patience = 5 * time.Minute
 
+// Within is a context that ends after d, or with the test.
+func Within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 // NoneLeft requires that all present goroutines end, except those that opts ignore. (goleak allows them 0.4 s.)
 func NoneLeft(t *testing.T, opts ...goleak.Option) {
 	t.Helper()
@@ -190,7 +198,7 @@ func NoneLeft(t *testing.T, opts ...goleak.Option) {
 // Closed closes a client, and requires that its server has confirmed the end of the session, unless that took longer than Close waits.
 func Closed(t *testing.T, c io.Closer) {
 	t.Helper()
-	const politely = 1500 * time.Millisecond
+	const politely = 900 * time.Millisecond // less than Close waits
 	began := time.Now()
 	if err := c.Close(); time.Since(began) < politely {
 		require.NoError(t, err)

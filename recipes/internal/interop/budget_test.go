@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest"
 	"github.com/locktree/locktree/recipes/zktest/effort"
@@ -397,7 +398,7 @@ func sessionOf(t *testing.T, e *entry) int64 {
 
 // cycles measures acquisitions and releases of a free lock. The first of each is not counted, because a library learns things in it.
 func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow string) (acquire, cycle charge) {
-	ctx := within(b.t, patience)
+	ctx := hostile.Within(b.t, patience)
 	e := p.enter(b.t, b.realLab, path)
 	acquire, cycle = dearest, dearest
 	for i := 0; !b.measured(i-1, acquireRow, column, acquire.String()) || !b.measured(i-1, cycleRow, column, cycle.String()); i++ {
@@ -420,7 +421,7 @@ func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow s
 // try measures a try while another program holds the lock, until the try has left no trace. It also says whether a watch on the holder's
 // contender stays behind.
 func (b *biller) try(p, holder party, path string, enough func(int, charge) bool) (s charge, watching bool) {
-	ctx := within(b.t, patience)
+	ctx := hostile.Within(b.t, patience)
 	h, e := holder.enter(b.t, b.realLab, path), p.enter(b.t, b.realLab, path)
 	require.NoError(b.t, h.acquire(ctx))
 	held := len(b.line(path))
@@ -441,7 +442,7 @@ const behind = 100
 
 // handOff measures what a waiter spends between its predecessor's release and its grant.
 func (b *biller) handOff(p, holder party, path string, enough func(int, charge) bool) charge {
-	ctx := within(b.t, patience)
+	ctx := hostile.Within(b.t, patience)
 	h, e := holder.enter(b.t, b.realLab, path), p.enter(b.t, b.realLab, path)
 	s := dearest
 	for i := 0; !enough(i, s); i++ {
@@ -473,7 +474,7 @@ func (b *biller) handOff(p, holder party, path string, enough func(int, charge) 
 // twins lets five goroutines, or threads, of one program want the same lock. It returns what a hand-off between two of them costs their
 // session, release included, and how many contenders the five keep.
 func (b *biller) twins(p party, path string, enough func(int, charge) bool) (pass charge, contenders int) {
-	ctx := within(b.t, patience)
+	ctx := hostile.Within(b.t, patience)
 	line := []*entry{p.enter(b.t, b.realLab, path)}
 	for c := line[0].client; len(line) < 5; {
 		if c != nil {

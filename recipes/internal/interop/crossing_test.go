@@ -17,6 +17,7 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/inspect"
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
@@ -27,7 +28,7 @@ func languages() []party { return slices.Clone(mutexes.parties[:3]) }
 // fresh provisions a lock with Curator's names.
 func (l *realLab) fresh(t *testing.T, g grid) (context.Context, string) {
 	t.Helper()
-	return within(t, patience), l.provision(t, g.declare(kind.WireCurator))
+	return hostile.Within(t, patience), l.provision(t, g.declare(kind.WireCurator))
 }
 
 // leavers lets the middle one of three in line give up. The last one must not take that for its turn, nor sleep on behind a node that is
@@ -128,7 +129,7 @@ func (l *realLab) adopted(t *testing.T) {
 	})
 	for _, maker := range languages()[1:] {
 		t.Run(maker.name, func(t *testing.T) {
-			ctx := within(t, patience)
+			ctx := hostile.Within(t, patience)
 			path := "/adopted/" + maker.name
 			h, w := maker.enter(t, l, path), undeclared.enter(t, l, path)
 			require.ErrorIs(t, w.acquire(ctx), recipes.ErrNotProvisioned)
@@ -272,7 +273,7 @@ func (l *realLab) killed(t *testing.T) {
 	}{{"curator", l.startJava, "mutex"}, {"kazoo-subclass", l.startPython, "curator-lock"}} {
 		t.Run(dying.name, func(t *testing.T) {
 			t.Parallel() // each spends most of its time waiting for a session to expire
-			ctx := within(t, patience)
+			ctx := hostile.Within(t, patience)
 			p := dying.start(t, "dying", doomedSession, deaf)
 			party := foreign(dying.name, func(*realLab) *peer { return p }, dying.recipe)
 			var moves []func()
@@ -339,12 +340,10 @@ func TestCuratorWithJAASAndWeWaitForEachOther(t *testing.T) {
 	l.classes, err = javaProgram()
 	require.NoError(t, err)
 	l.java = l.startJava(t, "java", livingSession, l.hear)
-	ctx := within(t, patience)
-	// Curator reports a connection before its login has ended. ZooKeeper 3.8.0 keeps the user of a login in a field that all connections
-	// share, so it refuses one of two that meet (as reported with ZOOKEEPER-4839).
-	for !strings.Contains(l.zk.Log(), "authenticationID=curator") {
+	ctx := hostile.Within(t, patience)
+	// Curator reports a connection before its login has ended. When two logins meet, ZooKeeper 3.8.0 may refuse one (ZOOKEEPER-4839).
+	for ; !strings.Contains(l.zk.Log(), "authenticationID=curator"); time.Sleep(pollEvery) {
 		require.NoError(t, ctx.Err())
-		time.Sleep(pollEvery)
 	}
 	eye, err := l.goClient(t, "eye", nil).Session(ctx)
 	require.NoError(t, err)

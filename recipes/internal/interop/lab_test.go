@@ -108,13 +108,6 @@ func goBuild(t *testing.T, root, out, pkg string, flags ...string) {
 	require.NoError(t, err, "%s", text)
 }
 
-// within is a context that ends after d, or with the test.
-func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // readOnly dials the session of a program that only reads.
 func (l *realLab) readOnly(t *testing.T) *session.Client {
 	t.Helper()

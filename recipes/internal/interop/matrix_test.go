@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 )
 
@@ -54,7 +55,7 @@ func (l *realLab) matrix(t *testing.T, g grid) {
 
 // meet lets one program hold and another one ask, and checks the verdict.
 func (l *realLab) meet(t *testing.T, path string, h, w *entry, v verdict) {
-	ctx := within(t, patience)
+	ctx := hostile.Within(t, patience)
 	require.NoError(t, h.acquire(ctx))
 	held := l.awaitContenders(t, path, 1)[0]
 	if w.try != nil {
@@ -117,7 +118,7 @@ func (l *realLab) order(t *testing.T) {
 // queue lets the parties queue up one after the other and leave again. Each of groups holds together, in order: while a group holds, no
 // party of a later group does.
 func (l *realLab) queue(t *testing.T, path string, parties []party, groups ...[]int) {
-	ctx := within(t, 2*patience)
+	ctx := hostile.Within(t, 2*patience)
 	type member struct {
 		*entry
 		node    string
@@ -155,7 +156,7 @@ func (l *realLab) queue(t *testing.T, path string, parties []party, groups ...[]
 
 // together puts a multi-lock of ours among programs that each take one of its members.
 func (l *realLab) together(t *testing.T) {
-	ctx := within(t, patience)
+	ctx := hostile.Within(t, patience)
 	a, b, rw := l.provision(t, mutexes.declare(kind.WireCurator)), l.provision(t, mutexes.declare(kind.WireKazoo)), l.provision(t, rwlocks.declare(kind.WireCurator))
 	java, kazoo, reader := mutexes.parties[1], mutexes.parties[5], rwlocks.parties[4]
 	before := []*entry{java.enter(t, l, a), kazoo.enter(t, l, b), reader.enter(t, l, rw)}
@@ -424,7 +425,7 @@ func semaphoreOf(permits int) kind.Params {
 
 // oneOfTwo lets two programs hold a permit each at the same time. A third waits until one of them leaves, while the other stays.
 func (l *realLab) oneOfTwo(t *testing.T, first, second, third party) {
-	ctx := within(t, patience)
+	ctx := hostile.Within(t, patience)
 	path := l.provision(t, semaphoreOf(permits))
 	leases := path + "/leases"
 	a, b, w := first.enter(t, l, path), second.enter(t, l, path), third.enter(t, l, path)
@@ -452,7 +453,7 @@ func (l *realLab) oneOfTwo(t *testing.T, first, second, third party) {
 // bothOfTwo lets a program that wants both permits wait while one is taken. It gets both once that one is back. Then another program that
 // wants a permit has to wait.
 func (l *realLab) bothOfTwo(t *testing.T, first, next, both party) {
-	ctx := within(t, patience)
+	ctx := hostile.Within(t, patience)
 	path := l.provision(t, semaphoreOf(permits))
 	leases := path + "/leases"
 	a, n, w := first.enter(t, l, path), next.enter(t, l, path), both.enter(t, l, path)

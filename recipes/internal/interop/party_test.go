@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/locktree/locktree/recipes"
+	"github.com/locktree/locktree/recipes/internal/hostile"
 )
 
 // party is one program's way into a lock of some recipe.
@@ -229,7 +230,7 @@ func startPeer(t *testing.T, name string, cmd *exec.Cmd, event func(line string)
 	}
 	go p.read(out)
 	t.Cleanup(func() { p.quit(t) })
-	ctx := within(t, patience)
+	ctx := hostile.Within(t, patience)
 	id, err := p.call(ctx, "hello")
 	if err != nil {
 		t.Fatalf("%s has no session: %v", name, err)

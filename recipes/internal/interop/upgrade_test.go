@@ -19,6 +19,7 @@ import (
 
 	"github.com/locktree/locktree/recipes/inspect"
 	"github.com/locktree/locktree/recipes/inspect/scan"
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/effort"
 )
@@ -158,7 +159,7 @@ func (u *upgrade) matrix(t *testing.T, mutex string) {
 	} {
 		for _, pair := range [][2]version{{u.was, u.is}, {u.is, u.was}} {
 			t.Run(fmt.Sprintf("%s=%s,%s=%s", of.holds, pair[0].name, of.waits, pair[1].name), func(t *testing.T) {
-				ctx := within(t, patience)
+				ctx := hostile.Within(t, patience)
 				h, w := u.enter(t, pair[0], of.holds, of.lock), u.enter(t, pair[1], of.waits, of.lock)
 				require.NoError(t, h.acquire(ctx))
 				if of.waits != "election" {
@@ -191,7 +192,7 @@ func (u *upgrade) awaitQueue(t *testing.T, lock string, waiters int) {
 
 // waitThrough keeps the mutex in use while the tree is changed: the former version holds it, and this one waits. Then they swap.
 func (u *upgrade) waitThrough(t *testing.T, change func()) {
-	ctx := within(t, patience)
+	ctx := hostile.Within(t, patience)
 	holder, first := u.enter(t, u.was, "mutex", "ledger"), u.enter(t, u.is, "mutex", "ledger")
 	require.NoError(t, holder.acquire(ctx))
 	isGranted := u.request(ctx, first)
@@ -209,7 +210,7 @@ func (u *upgrade) waitThrough(t *testing.T, change func()) {
 
 // nothingAt checks that programs of both versions are told that no lock is there.
 func (u *upgrade) nothingAt(t *testing.T, lock string) {
-	ctx := within(t, patience)
+	ctx := hostile.Within(t, patience)
 	for _, v := range []version{u.was, u.is} {
 		require.ErrorContains(t, u.enter(t, v, "mutex", lock).acquire(ctx), "/locks/pay/"+lock+" does not exist", v.name)
 	}
@@ -385,7 +386,7 @@ func (e *estate) tree(t *testing.T, path string) (nodes []string) {
 }
 
 func takeOver(t *testing.T, applyFirst bool) {
-	ctx := within(t, patience)
+	ctx := hostile.Within(t, patience)
 	e := newEstate(t)
 	e.use(t, ctx, alone...)
 	e.reap(t, e.java, e.python)
@@ -448,7 +449,7 @@ func takeOver(t *testing.T, applyFirst bool) {
 // knows since when the nodes have been empty.
 func TestProgramsAfterTheirEmptyNodeWasDeleted(t *testing.T) {
 	l := newLab(t)
-	ctx := within(t, patience)
+	ctx := hostile.Within(t, patience)
 	curator, kazoo := foreign("curator", java, "mutex"), foreign("kazoo", python, "lock")
 	l.create(t, "/left", nil)
 	inJava, inPython := curator.enter(t, l, "/left/java"), kazoo.enter(t, l, "/left/python")

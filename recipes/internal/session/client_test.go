@@ -366,7 +366,7 @@ func TestNothingLeaksOverTCP(t *testing.T) {
 		<-w.C()
 		release()
 	}
-	ctx := within(t, 50*time.Millisecond)
+	ctx := hostile.Within(t, 50*time.Millisecond)
 	srv.Freeze()
 	_, err := Dial(ctx, Config{Servers: []string{srv.Addr()}})
 	require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -152,7 +152,7 @@ func TestStalledFrameCostsThirdOfTimeout(t *testing.T) {
 		stall := answering(7, 9000, func(r request) []byte { return hostile.Cat(hostile.Be32(100), hostile.Be32(r.xid)) })
 		_, s := meet(t, stall)
 		began, changed := time.Now(), s.Changed()
-		ctx := within(t, 4*time.Second)
+		ctx := hostile.Within(t, 4*time.Second)
 		go func() { _, _ = s.Exists(ctx, "/a") }()
 		<-changed
 		require.Equal(t, 3*time.Second, time.Since(began))

@@ -66,13 +66,6 @@ func runInBubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-// within is a context that ends after d, or with the test.
-func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // writer is a connection with a Write of its own.
 type writer struct {
 	net.Conn

@@ -16,6 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest"
 )
@@ -146,7 +147,7 @@ func TestRequestsGoOutInOrderWhileAWriteIsSlow(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		// A caller whose context ends does not have to wait for the write of another caller.
-		ctx := within(t, 100*time.Millisecond)
+		ctx := hostile.Within(t, 100*time.Millisecond)
 		_, _, err := s.Get(ctx, "/")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		wg.Wait()

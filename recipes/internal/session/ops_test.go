@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/internal/paths"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -145,7 +146,7 @@ func TestContextEndedBeforehandSendsNothing(t *testing.T) {
 func TestDisconnectedOperationsWaitAndThenAreSent(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		cutOff(srv)
-		ctx := within(t, time.Second)
+		ctx := hostile.Within(t, time.Second)
 		_, err := s.Create(ctx, "/impatient", nil, 0, openACL)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, OutcomeNotSent, OutcomeOf(err))
@@ -168,7 +169,7 @@ func TestAbandonedOperationsAreBounded(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 3 * inFlight[laneAny] {
 			wg.Go(func() {
-				ctx := within(t, time.Second)
+				ctx := hostile.Within(t, time.Second)
 				_, err := s.Exists(ctx, "/")
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 			})
@@ -349,7 +350,7 @@ func TestListingOverAnotherConnectionIsRefused(t *testing.T) {
 func TestABatchThatWasNotSentIsKnownNotToBe(t *testing.T) {
 	inSession(t, func(t *testing.T, srv *zktest.Server, _ *Client, s *Session) {
 		cutOff(srv)
-		ctx := within(t, time.Second)
+		ctx := hostile.Within(t, time.Second)
 		for _, c := range []struct {
 			send func(*Batch, context.Context) error
 			took time.Duration
@@ -485,7 +486,7 @@ func TestReadAheadWithoutAConnection(t *testing.T) {
 		srv := zktest.Start(t)
 		s, reads := ten(t, srv)
 		cutOff(srv)
-		ctx := within(t, time.Second)
+		ctx := hostile.Within(t, time.Second)
 		a := s.ReadAhead(ctx, reads)
 		_, _, err := a.Get(ctx, "/1")
 		require.ErrorIs(t, err, context.DeadlineExceeded)

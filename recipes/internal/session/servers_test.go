@@ -18,6 +18,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/internal/session/servers"
 	"github.com/locktree/locktree/recipes/zktest"
@@ -207,8 +208,8 @@ func TestAServerIsReachedByIPv6(t *testing.T) {
 	require.NoError(t, err)
 	_, port, _ := net.SplitHostPort(addr)
 	for name, cfg := range map[string]Config{
-		"by address": {Servers: []string{addr}},
-		"by name":    {Servers: []string{"zk.example.com:" + port}},
+		"by address": {Servers: []string{addr}, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience},
+		"by name":    {Servers: []string{"zk.example.com:" + port}, SessionTimeout: 40 * time.Second, ConnectTimeout: hostile.Patience},
 	} {
 		t.Run(name, func(t *testing.T) {
 			both := func(context.Context, string) ([]string, error) { return []string{"::1", "127.0.0.77"}, nil }

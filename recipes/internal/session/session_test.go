@@ -14,6 +14,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/internal/seam"
 	"github.com/locktree/locktree/recipes/internal/session/clock"
 	"github.com/locktree/locktree/recipes/internal/session/wire"
@@ -358,7 +359,7 @@ func TestSessionWaitObeysContext(t *testing.T) {
 		srv.RefuseDials(true)
 		srv.Expire(s.ID())
 		<-s.Done()
-		ctx := within(t, 20*time.Second)
+		ctx := hostile.Within(t, 20*time.Second)
 		began := time.Now()
 		_, err := c.Session(ctx)
 		require.ErrorIs(t, err, context.DeadlineExceeded)

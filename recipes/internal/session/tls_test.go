@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net"
 	"strings"
@@ -237,7 +238,8 @@ func TestOurCertificateThatExpiredIsNamed(t *testing.T) {
 			})), Dialer: to(c.at)}, c.says)
 			mu.Lock()
 			defer mu.Unlock()
-			require.NotZero(t, len(logged))
+			maps.DeleteFunc(logged, func(text string, _ int) bool { return strings.Contains(text, "in the time allowed") }) // too busy
+			require.NotEmpty(t, logged)
 			for text := range logged {
 				require.Contains(t, text, c.says[len("zk1:2181: "):])
 			}

@@ -70,7 +70,7 @@ func at(s *realzk.Server, method string) conformance.Halt {
 
 func TestTheRealServerAndRequestsOfDeadConnections(t *testing.T) {
 	t.Parallel()
-	s := realzk.Start(t, realzk.Options{Debug: true})
+	s := realzk.Start(t, realzk.Options{Debug: true, Config: map[string]string{"maxSessionTimeout": "600000"}})
 	conformance.Queued(t, conformance.TCP(s.Addr), at(s, slowDisk))
 	conformance.Late(t, conformance.TCP(s.Addr), nil, at(s, slowReader))
 }

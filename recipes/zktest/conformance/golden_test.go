@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,7 +21,7 @@ func TestGoldenAnswersAreThoseOfTheRealServer(t *testing.T) {
 	t.Parallel()
 	s := realzk.Start(t, realzk.Options{Config: map[string]string{
 		"extendedTypesEnabled": "true", "enforceQuota": "true", "forceSync": "no",
-	}})
+	}, Properties: map[string]string{"znode.container.checkIntervalMs": "86400000"}})
 	if len(as(t, TCP(s.Addr))) > 0 {
 		require.Empty(t, os.Getenv("GOLDEN"), "golden answers are those of %sx, and this is another release", goldenVersion)
 		Scripted(t, TCP(s.Addr))
@@ -35,7 +36,7 @@ func TestGoldenAnswersAreThoseOfTheRealServer(t *testing.T) {
 }
 
 func TestGoldenAnswersAreThoseOfTheServerInMemoryOverAPipe(t *testing.T) {
-	Scripted(t, pipe(zktest.Start(t, zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement())))
+	Scripted(t, pipe(zktest.Start(t, zktest.WithExtendedTypes(), zktest.WithQuotaEnforcement(), zktest.WithReapInterval(24*time.Hour))))
 }
 
 // FuzzReply checks that the suite reports any answer of a server. It does not panic, and does not allocate by a length or count in the

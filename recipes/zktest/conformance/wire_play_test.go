@@ -66,7 +66,7 @@ type session struct {
 
 // open connects, with id 0 for a new session, and says whether the server accepted it.
 func open(dial Dial, id int64, passwd []byte, last int64) (*session, error) {
-	return greet(dial, hello{last: last, timeout: 30_000, id: id, passwd: passwd}) // longer than any sequence is silent
+	return greet(dial, hello{last: last, timeout: 600_000, id: id, passwd: passwd}) // longer than any sequence is silent
 }
 
 // hello is a connect request.
