@@ -97,7 +97,7 @@ func Example_shutdown() {
 	c, closeAll := provisioned("/locks/ledger", kind.Mutex.New()) // recipes.Dial
 	defer closeAll()                                              // c.Close
 
-	m := c.Mutex("/locks/ledger", recipes.WithMaxRelease(30*time.Second))
+	m := c.Mutex("/locks/ledger", recipes.WithMaxRelease(5*time.Second))
 	err := m.Do(ctx, func(ctx context.Context, _ *recipes.Lease) error {
 		terminate() // as Kubernetes and systemd do
 		<-ctx.Done()

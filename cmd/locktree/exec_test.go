@@ -286,7 +286,7 @@ func TestExecSaysWhyItsWaitEnded(t *testing.T) {
 				in, err := inspect.Lock(t.Context(), holder, execLock)
 				return err == nil && len(in.Waiters) == 0
 			}
-			require.Eventually(t, nobody, 30*time.Second, time.Millisecond)
+			require.Eventually(t, nobody, 20*time.Second, time.Millisecond, "before the servers would expire it")
 			require.NoError(t, lease.Unlock(t.Context()))
 		})
 	}

@@ -84,8 +84,8 @@ func Nodes(all iter.Seq2[string, *kind.Payload]) func(*zktest.Server) error {
 }
 
 // Client connects a client that the test closes. The parameter id names the client as a holder or waiter. The session timeout is
-// 40 s, so that a machine which stops for a while ends no session. The functions change may set another timeout, or add an
-// Observer.
+// 40 s, and the connect timeout a minute, so that a machine which stops for a while ends no session and no attempt. The functions
+// change may set other timeouts, or add an Observer.
 func (c *Cluster) Client(id string, change ...func(*recipes.Config)) *recipes.Client {
 	c.tb.Helper()
 	cfg := recipes.Config{Servers: []string{"recipetest"}, Dialer: c.Server.DialContext, ID: id,

@@ -205,8 +205,8 @@ func Closed(t *testing.T, c io.Closer) {
 	}
 }
 
-// Refused requires that dial fails, and says why. It returns the error. The text of the error describes the last attempt. If that attempt had no time left,
-// Refused makes another one with more time.
+// Refused requires that dial fails, and says why. The text of the error describes the last attempt. If that attempt had no time left,
+// Refused dials again with more time. It returns the error.
 func Refused(t *testing.T, dial func(connectTimeout time.Duration) error, why string) error {
 	t.Helper()
 	for limit := time.Second; ; limit *= 2 {

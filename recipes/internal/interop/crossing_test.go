@@ -341,7 +341,7 @@ func TestCuratorWithJAASAndWeWaitForEachOther(t *testing.T) {
 	require.NoError(t, err)
 	l.java = l.startJava(t, "java", livingSession, l.hear)
 	ctx := hostile.Within(t, patience)
-	// Curator reports a connection before its login has ended. When two logins meet, ZooKeeper 3.8.0 may refuse one (ZOOKEEPER-4839).
+	// Curator reports a connection before its login has ended. ZooKeeper 3.8.0 may refuse one of two users that log in at once.
 	for ; !strings.Contains(l.zk.Log(), "authenticationID=curator"); time.Sleep(pollEvery) {
 		require.NoError(t, ctx.Err())
 	}

@@ -322,8 +322,8 @@ var elections = grid{
 	`,
 }
 
-// TestInteropReadmeShowsTheMatrix checks that testdata/interop/README.md says what the tests prove. With GOLDEN=1 it writes
-// the tables instead.
+// TestInteropReadmeShowsTheMatrix checks that testdata/interop/README.md says what the tests prove. With GOLDEN=1 it writes the
+// tables instead.
 func TestInteropReadmeShowsTheMatrix(t *testing.T) {
 	interopReadme(t, func(text string) string {
 		for _, g := range grids {

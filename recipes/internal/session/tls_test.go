@@ -238,7 +238,7 @@ func TestOurCertificateThatExpiredIsNamed(t *testing.T) {
 			})), Dialer: to(c.at)}, c.says)
 			mu.Lock()
 			defer mu.Unlock()
-			maps.DeleteFunc(logged, func(text string, _ int) bool { return strings.Contains(text, "in the time allowed") }) // too busy
+			maps.DeleteFunc(logged, func(text string, _ int) bool { return strings.Contains(text, "in the time allowed") }) // too slow
 			require.NotEmpty(t, logged)
 			for text := range logged {
 				require.Contains(t, text, c.says[len("zk1:2181: "):])
