@@ -84,10 +84,8 @@ func bareLab(t *testing.T, jvm ...string) *realLab {
 		options.Properties = map[string]string{"zookeeper.forceSync": "no", "znode.container.checkIntervalMs": "86400000"}
 	}
 	l.zk = realzk.Start(t, options)
-	var err error
-	l.admin, _, err = zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
-	require.NoError(t, err)
-	t.Cleanup(l.admin.Close)
+	l.connect(t)
+	t.Cleanup(func() { l.admin.Close() })
 	l.create(t, "/commits", nil)
 	(&harness.Commits{Set: func(context.Context) (int32, error) {
 		stat, err := l.admin.Set("/commits", nil, -1)
@@ -97,6 +95,12 @@ func bareLab(t *testing.T, jvm ...string) *realLab {
 		return stat.Version, nil
 	}}).Keep(t, 0) // one write now and one at the test's end are enough
 	return l
+}
+
+func (l *realLab) connect(t *testing.T) {
+	var err error
+	l.admin, _, err = zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
+	require.NoError(t, err)
 }
 
 // goBuild compiles a package of this repository, or of another version of it.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -283,11 +284,10 @@ func newEstate(t *testing.T) *estate {
 	dir := t.TempDir()
 	e := &estate{interval: filepath.Join(t.TempDir(), "options"), command: version{name: "now", command: filepath.Join(dir, "locktree")}}
 	e.every(t, 24*time.Hour)
-	l := bareLab(t, "@"+e.interval)
-	l.startPeers(t)
-	e.upgrade = &upgrade{realLab: l, dir: dir}
+	e.upgrade = &upgrade{realLab: bareLab(t, "@"+e.interval), dir: dir}
+	e.startPeers(t)
 	goBuild(t, "../../..", e.command.command, "./cmd/locktree")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "base.locktree.hcl"), fmt.Appendf(nil, "locktree { stack = \"shop\" }\nensemble \"main\" {\n  servers = [%q]\n  root = \"/estate\"\n}\n", l.zk.Addr), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "base.locktree.hcl"), fmt.Appendf(nil, "locktree { stack = \"shop\" }\nensemble \"main\" {\n  servers = [%q]\n  root = \"/estate\"\n}\n", e.zk.Addr), 0o600))
 	return e
 }
 
@@ -298,13 +298,10 @@ func (e *estate) every(t *testing.T, interval time.Duration) {
 
 // reap lets the server delete all empty containers, and then stop that. The programs keep their sessions.
 func (e *estate) reap(t *testing.T, programs ...*peer) {
-	e.every(t, time.Second)
-	e.zk.Restart()
+	e.restart(t, time.Second)
 	for range 2 { // a later pass deletes the second: by then, the pass that deleted the first has looked at all containers
-		require.Eventually(t, func() bool {
-			_, err := e.admin.CreateContainer("/reaped", nil, 4, zk.WorldACL(zk.PermAll))
-			return err == nil
-		}, patience, pollEvery)
+		_, err := e.admin.CreateContainer("/reaped", nil, 4, zk.WorldACL(zk.PermAll))
+		require.NoError(t, err)
 		e.create(t, "/reaped/child", nil)
 		require.NoError(t, e.admin.Delete("/reaped/child", -1))
 		require.Eventually(t, func() bool {
@@ -312,12 +309,18 @@ func (e *estate) reap(t *testing.T, programs ...*peer) {
 			return err == nil && !there
 		}, patience, 20*time.Millisecond)
 	}
-	e.every(t, 24*time.Hour)
-	e.zk.Restart()
+	e.restart(t, 24*time.Hour)
 	for _, p := range programs {
 		require.Eventually(t, func() bool { return strings.Contains(e.zk.Word("cons"), "sid="+p.session+",") }, patience, 20*time.Millisecond, "%s is not connected again", p.name)
 	}
-	require.Eventually(t, func() bool { _, _, err := e.admin.Exists("/"); return err == nil }, patience, pollEvery)
+}
+
+// restart connects anew, because go-zookeeper waits 400 s for an answer on a connection of which it does not hear that it has ended.
+func (e *estate) restart(t *testing.T, interval time.Duration) {
+	e.every(t, interval)
+	e.admin.Close()
+	e.zk.Restart()
+	e.connect(t)
 }
 
 func (e *estate) use(t *testing.T, ctx context.Context, locks ...estateLock) {
@@ -347,8 +350,7 @@ func (e *estate) want(l estateLock) string {
 
 // look describes the locks that a scan finds.
 func (e *estate) look(t *testing.T) (found []string) {
-	c := e.readOnly(t)
-	snap, err := scan.Look(t.Context(), c, scan.Options{Prefix: "/estate"})
+	snap, err := scan.Look(t.Context(), e.readOnly(t), scan.Options{Prefix: "/estate"})
 	require.NoError(t, err)
 	require.Empty(t, snap.Unread)
 	for _, in := range snap.Locks {
@@ -409,13 +411,7 @@ func takeOver(t *testing.T, applyFirst bool) {
 		after = append(after, l.path+" "+l.kind.Name+", declared")
 	}
 	running := func() []string { // the locks that programs hold, and nothing declares
-		var used []string
-		for _, line := range e.look(t) {
-			if strings.Contains(line, " held by ") {
-				used = append(used, line)
-			}
-		}
-		return used
+		return slices.DeleteFunc(e.look(t), func(line string) bool { return !strings.Contains(line, " held by ") })
 	}
 	require.EventuallyWithT(t, func(c *assert.CollectT) { require.ElementsMatch(c, before, running()) }, patience, 50*time.Millisecond)
 	others := append(e.tree(t, "/estate/java/others"), e.tree(t, "/estate/py/others")...)
