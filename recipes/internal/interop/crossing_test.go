@@ -47,8 +47,7 @@ func (l *realLab) leavers(t *testing.T) {
 }
 
 func (l *realLab) leave(t *testing.T, path string, holder, middle, last *entry) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := hostile.Within(t, patience)
 	require.NoError(t, holder.acquire(ctx))
 	first := l.awaitContenders(t, path, 1)[0]
 	left := l.request(ctx, middle)

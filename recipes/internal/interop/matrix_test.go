@@ -168,6 +168,9 @@ func (l *realLab) together(t *testing.T) {
 		return goLock{m.Lock, m.TryLock}
 	}).enter(t, l, "")
 	require.True(t, isHeld(all.try(ctx)))
+	for _, path := range []string{a, b, rw} {
+		l.awaitContenders(t, path, 1) // the nodes of a try are deleted in the background
+	}
 	granted := l.request(ctx, all)
 	after := []*entry{java.enter(t, l, a), kazoo.enter(t, l, b), reader.enter(t, l, rw)}
 	later := make([]<-chan error, len(after))
@@ -503,8 +506,7 @@ func stillWaits(t *testing.T, ctx context.Context, e *entry, granted <-chan erro
 // oneByOne shows what our side cannot cure: Curator takes several permits one after the other, and queues again for each. So two programs
 // that want both permits can wait for each other, after one of them has got one permit. Only the Go program's deadline ends that.
 func (l *realLab) oneByOne(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := hostile.Within(t, patience)
 	path := l.provision(t, semaphoreOf(permits))
 	both := semaphoreParties(permits)
 	holder, c, g := both[0].enter(t, l, path), both[1].enter(t, l, path), both[0].enter(t, l, path)
@@ -514,7 +516,6 @@ func (l *realLab) oneByOne(t *testing.T) {
 	third := l.request(ctx, g)
 	place := l.awaitContenders(t, path+"/locks", 2)[1]
 	require.NoError(t, holder.release(ctx))
-
 	l.awaitWatch(t, c.session, path+"/locks/"+place) // it has its first permit, and stands behind us for its second
 	require.Len(t, l.contenders(t, path+"/leases"), 1)
 	l.stillWaits(t, ctx, g, third)
