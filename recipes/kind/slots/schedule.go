@@ -202,7 +202,8 @@ func nextQuarter(t time.Time, way int) time.Time {
 }
 
 // nextDay is the first minute of the day after local, or the last one of the day before. Where the zone changes its clock,
-// nextDay stops there: the clock may go back over midnight, or skip a day.
+// nextDay stops there: the clock may go back over midnight, or skip a day. On the last day of a leap year, Go says that the
+// change was before local (golang/go#81583).
 func nextDay(local time.Time, way int) time.Time {
 	hour, minute, second := local.Clock()
 	start := local.Add(-time.Duration(hour*3600+minute*60+second) * time.Second)
@@ -214,7 +215,7 @@ func nextDay(local time.Time, way int) time.Time {
 		return start.Add(-1).Truncate(time.Minute)
 	}
 	end := start.Add(24 * time.Hour)
-	if !changes.IsZero() && changes.Before(end) {
+	if changes.After(local) && changes.Before(end) {
 		end = changes
 	}
 	return end.Add(time.Minute - 1).Truncate(time.Minute)
