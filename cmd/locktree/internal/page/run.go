@@ -304,7 +304,6 @@ func (s *Service) rereadOne(ctx context.Context, i int) {
 		others := slices.Delete(slices.Clone(s.setups), i, i+1)
 		err = Apart(setup, others...)
 	}
-	changing := before != was.Stamps() // if a file changed during the read, the configuration is read once more
 	if ctx.Err() != nil {
 		return
 	}
@@ -331,7 +330,7 @@ func (s *Service) rereadOne(ctx context.Context, i int) {
 	if was.Source.Error != "" {
 		s.Say(which + " was read again and is active.")
 	}
-	if s.setups[i], s.stamps[i] = setup, setup.Stamps(); changing {
-		s.stamps[i] = before
+	if s.setups[i], s.stamps[i] = setup, setup.Stamps(); before != was.Stamps() {
+		s.stamps[i] = before // a file has changed meanwhile: the configuration is read once more
 	}
 }
