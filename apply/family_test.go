@@ -222,7 +222,7 @@ func TestServerThatDoesNotDeleteALeftoverIsNotTakenForALostLock(t *testing.T) {
 	s.leave(s.dial("worker:w"), tree, "order-17")
 	p := s.plan(c, tree, plan.Options{Destroy: true})
 	x := executor(c, on(func(event.Verified) {
-		s.server.Inject(zktest.Once(func(r zktest.Request) bool { return r.Op == "multi" }), zktest.Fail(zktest.CodeThrottled))
+		s.server.Inject(zktest.Once(func(r zktest.Request) bool { return len(r.Paths) > 1 }), zktest.Fail(zktest.CodeThrottled)) // a heartbeat has one
 	}))
 	_, err := x.Run(t.Context(), p)
 	require.ErrorContains(t, err, "The transaction was not committed")

@@ -53,6 +53,13 @@ func TestAnEnsembleOfThree(t *testing.T) {
 			snap = lookOnce(t, s)
 		}
 	}
+	elections := regexp.MustCompile(`elections that it has seen since it started: [1-9]\d*, the slowest took [1-9]`)
+	until("the server tells of elections", func() bool {
+		found, err := check.Client(t.Context(), looker)
+		require.NoError(t, err)
+		lease := slices.IndexFunc(found, func(k check.Condition) bool { return k.Name == "lease" })
+		return elections.MatchString(found[lease].What)
+	})
 	modes := map[string]int{}
 	until("each server answers, and knows each session", func() bool {
 		clear(modes)
@@ -72,13 +79,6 @@ func TestAnEnsembleOfThree(t *testing.T) {
 	for _, at := range snap.Servers {
 		require.GreaterOrEqual(t, at.Connections, 1, at.Name)
 	}
-	elections := regexp.MustCompile(`elections that it has seen since it started: [1-9]\d*, the slowest took [1-9]`)
-	until("the server tells of elections", func() bool {
-		found, err := check.Client(t.Context(), looker)
-		require.NoError(t, err)
-		lease := slices.IndexFunc(found, func(k check.Condition) bool { return k.Name == "lease" })
-		return elections.MatchString(found[lease].What)
-	})
 	for _, c := range append(snap.Locks[0].Waiters, snap.Locks[0].Holders...) {
 		x := snap.Sessions[c.Session]
 		require.Equal(t, timeout, x.Timeout)

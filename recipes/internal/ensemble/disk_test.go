@@ -135,7 +135,7 @@ func TestServersWithFullDisksGrantNoLockTwice(t *testing.T) {
 func TestRealContainerParentIsReapedBetweenGrants(t *testing.T) {
 	t.Parallel()
 	srv := realzk.Start(t, realzk.Options{TickTime: realTick, Config: longSessions,
-		Properties: map[string]string{"znode.container.checkIntervalMs": "20"}})
+		Properties: map[string]string{"znode.container.checkIntervalMs": "500"}})
 	c := realClient(t, srv, "test")
 	s := live(t, c)
 	foreign, _, err := zk.Connect([]string{srv.Addr}, busyTimeout)

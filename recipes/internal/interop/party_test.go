@@ -324,7 +324,7 @@ func (p *peer) quit(t *testing.T) {
 	_ = p.in.Close()
 	select {
 	case <-p.exited:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Logf("%s did not quit and was killed", p.name)
 		p.kill()
 	}

@@ -392,11 +392,11 @@ func takeOver(t *testing.T, applyFirst bool) {
 	e := newEstate(t)
 	e.use(t, ctx, alone...)
 	e.reap(t, e.java, e.python)
-	e.use(t, ctx, estateLocks()...)
-	for _, p := range []*peer{e.java, e.python} {
+	for _, p := range []*peer{e.java, e.python} { // these create nodes after their answer, too
 		_, err := p.call(ctx, "others", map[bool]string{true: "/estate/java/others", false: "/estate/py/others"}[p == e.java])
 		require.NoError(t, err)
 	}
+	e.use(t, ctx, estateLocks()...)
 	var before, declared, after, kinds []string
 	for _, l := range append(estateLocks(), alone[0]) {
 		switch {
