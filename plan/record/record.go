@@ -281,12 +281,12 @@ func proof(key string, written []byte) string { return keyID(key) + keyed(key, w
 
 // whole is the rest of a sum: a keyed hash of the path, the data and the list.
 func whole(key string, written []byte, list kind.List) string {
-	return keyed(key, append(written, SlowSum(key, list)...))[:10]
+	return keyed(key, append(written, SlowSum(key, list)...))[:8]
 }
 
 // keyID is the beginning of every sum of a key. A stack whose record was lost gets another key, and one whose old record was
 // restored has a former key. Sums of other keys do not tell who changed a node.
-func keyID(key string) string { return keyed(key, []byte("sums"))[:2] }
+func keyID(key string) string { return keyed(key, []byte("sums"))[:4] }
 
 func keyed(key string, text []byte) string {
 	h := hmac.New(sha256.New, []byte(key))

@@ -33,6 +33,14 @@ func TestRecordOfAFormerBuildIsRead(t *testing.T) {
 	require.JSONEq(t, string(data), string(out))
 }
 
+func TestASumOfAnotherKeyIsNoneOfTheStack(t *testing.T) { // one of 4096 was: with an old record put back, every node had drifted
+	sum, err := record.Sum("key", "/m", &kind.Payload{Params: kind.Mutex.New()}, nil)
+	require.NoError(t, err)
+	for i := range 20_000 {
+		require.False(t, record.Sealed(fmt.Sprint("key ", i), &kind.Payload{Sum: sum}))
+	}
+}
+
 func TestForeignDataIsNoIndex(t *testing.T) {
 	payload, err := (&kind.Payload{Params: kind.Mutex.New(), Owner: kind.Owner{Stack: "s", Addr: "mutex.a"}}).Encode()
 	require.NoError(t, err)
