@@ -175,17 +175,14 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	},
 	// awaitline FILE VARIABLE waits until a file has a line, and puts it into a variable.
 	"awaitline": func(ts *testscript.TestScript, _ bool, args []string) {
-		deadline := time.Now().Add(patience)
-		for {
+		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) { // another process: there is nothing to wait on
 			text, err := os.ReadFile(ts.MkAbs(args[0]))
 			if line, _, ok := strings.Cut(string(text), "\n"); ok {
 				ts.Setenv(args[1], line)
 				return
-			}
-			if time.Now().After(deadline) {
+			} else if time.Now().After(deadline) {
 				ts.Fatalf("no line is in %s: %q, %v", args[0], text, err)
 			}
-			time.Sleep(10 * time.Millisecond) // another process: there is nothing to wait on
 		}
 	},
 }

@@ -182,7 +182,8 @@ func TestSchedulesAreThoseOfRobfigCron(t *testing.T) {
 		}
 		ours, err := slots.ParseSchedule(canonical, zone)
 		require.NoError(t, err)
-		at, _ := time.LoadLocation(zone)
+		at, err := time.LoadLocation(zone)
+		require.NoError(t, err)
 		theirs, err := cronParser.Parse(text)
 		require.NoError(t, err)
 		spec := theirs.(*cron.SpecSchedule)

@@ -115,7 +115,7 @@ func TestAProcessThatHangsOrDiesIsLost(t *testing.T) {
 		"read line; sleep 1000":                     "no stopped or failed within",
 		"exec 0<&-; echo gone >&2; sleep 1; exit 1": "it wrote: gone",
 	} {
-		p, err := Spawn([]string{"sh", "-c", script}, 2*time.Second)
+		p, err := Spawn([]string{"sh", "-c", script}, 10*time.Second)
 		require.NoError(t, err)
 		err = p.Stop()
 		require.ErrorIs(t, err, ErrLost, script)

@@ -398,7 +398,7 @@ func sessionOf(t *testing.T, e *entry) int64 {
 
 // cycles measures acquisitions and releases of a free lock. The first of each is not counted, because a library learns things in it.
 func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow string) (acquire, cycle charge) {
-	ctx := hostile.Within(b.t, patience)
+	ctx := hostile.Within(b.t, hostile.Patience)
 	e := p.enter(b.t, b.realLab, path)
 	acquire, cycle = dearest, dearest
 	for i := 0; !b.measured(i-1, acquireRow, column, acquire.String()) || !b.measured(i-1, cycleRow, column, cycle.String()); i++ {
@@ -408,7 +408,7 @@ func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow s
 			}
 		})
 		r := b.bill(e, func() { require.NoError(b.t, e.release(ctx)) }, func() {
-			require.Eventually(b.t, func() bool { return len(b.line(path)) == 0 }, patience, pollEvery, "a release leaves nothing")
+			require.Eventually(b.t, func() bool { return len(b.line(path)) == 0 }, hostile.Patience, pollEvery, "a release leaves nothing")
 		})
 		if i > 0 {
 			acquire = acquire.cheaper(a)
@@ -421,14 +421,14 @@ func (b *biller) cycles(p party, path string, column int, acquireRow, cycleRow s
 // try measures a try while another program holds the lock, until the try has left no trace. It also says whether a watch on the holder's
 // contender stays behind.
 func (b *biller) try(p, holder party, path string, enough func(int, charge) bool) (s charge, watching bool) {
-	ctx := hostile.Within(b.t, patience)
+	ctx := hostile.Within(b.t, hostile.Patience)
 	h, e := holder.enter(b.t, b.realLab, path), p.enter(b.t, b.realLab, path)
 	require.NoError(b.t, h.acquire(ctx))
 	held := len(b.line(path))
 	s = dearest
 	for i := 0; !enough(i, s); i++ {
 		s = s.cheaper(b.bill(e, func() { require.True(b.t, isHeld(e.try(ctx))) }, func() {
-			require.Eventually(b.t, func() bool { return len(b.line(path)) == held }, patience, pollEvery, "a try leaves nothing")
+			require.Eventually(b.t, func() bool { return len(b.line(path)) == held }, hostile.Patience, pollEvery, "a try leaves nothing")
 		}))
 	}
 	events := b.srv.SessionCounts(sessionOf(b.t, e)).WatchEvents
@@ -442,7 +442,7 @@ const behind = 100
 
 // handOff measures what a waiter spends between its predecessor's release and its grant.
 func (b *biller) handOff(p, holder party, path string, enough func(int, charge) bool) charge {
-	ctx := hostile.Within(b.t, patience)
+	ctx := hostile.Within(b.t, hostile.Patience)
 	h, e := holder.enter(b.t, b.realLab, path), p.enter(b.t, b.realLab, path)
 	s := dearest
 	for i := 0; !enough(i, s); i++ {
@@ -474,7 +474,7 @@ func (b *biller) handOff(p, holder party, path string, enough func(int, charge) 
 // twins lets five goroutines, or threads, of one program want the same lock. It returns what a hand-off between two of them costs their
 // session, release included, and how many contenders the five keep.
 func (b *biller) twins(p party, path string, enough func(int, charge) bool) (pass charge, contenders int) {
-	ctx := hostile.Within(b.t, patience)
+	ctx := hostile.Within(b.t, hostile.Patience)
 	line := []*entry{p.enter(b.t, b.realLab, path)}
 	for c := line[0].client; len(line) < 5; {
 		if c != nil {
@@ -490,7 +490,7 @@ func (b *biller) twins(p party, path string, enough func(int, charge) bool) (pas
 		for i, e := range line {
 			if i > 0 {
 				granted[i] = b.request(ctx, e)
-				require.Eventually(b.t, func() bool { return b.waiting(e, path) == i }, patience, pollEvery, "it waits")
+				require.Eventually(b.t, func() bool { return b.waiting(e, path) == i }, hostile.Patience, pollEvery, "it waits")
 			}
 		}
 		contenders = len(b.line(path))

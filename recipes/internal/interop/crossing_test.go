@@ -28,7 +28,7 @@ func languages() []party { return slices.Clone(mutexes.parties[:3]) }
 // fresh provisions a lock with Curator's names.
 func (l *realLab) fresh(t *testing.T, g grid) (context.Context, string) {
 	t.Helper()
-	return hostile.Within(t, patience), l.provision(t, g.declare(kind.WireCurator))
+	return hostile.Within(t, hostile.Patience), l.provision(t, g.declare(kind.WireCurator))
 }
 
 // leavers lets the middle one of three in line give up. The last one must not take that for its turn, nor sleep on behind a node that is
@@ -47,7 +47,7 @@ func (l *realLab) leavers(t *testing.T) {
 }
 
 func (l *realLab) leave(t *testing.T, path string, holder, middle, last *entry) {
-	ctx := hostile.Within(t, patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	require.NoError(t, holder.acquire(ctx))
 	first := l.awaitContenders(t, path, 1)[0]
 	left := l.request(ctx, middle)
@@ -128,7 +128,7 @@ func (l *realLab) adopted(t *testing.T) {
 	})
 	for _, maker := range languages()[1:] {
 		t.Run(maker.name, func(t *testing.T) {
-			ctx := hostile.Within(t, patience)
+			ctx := hostile.Within(t, hostile.Patience)
 			path := "/adopted/" + maker.name
 			h, w := maker.enter(t, l, path), undeclared.enter(t, l, path)
 			require.ErrorIs(t, w.acquire(ctx), recipes.ErrNotProvisioned)
@@ -272,7 +272,7 @@ func (l *realLab) killed(t *testing.T) {
 	}{{"curator", l.startJava, "mutex"}, {"kazoo-subclass", l.startPython, "curator-lock"}} {
 		t.Run(dying.name, func(t *testing.T) {
 			t.Parallel() // each spends most of its time waiting for a session to expire
-			ctx := hostile.Within(t, patience)
+			ctx := hostile.Within(t, hostile.Patience)
 			p := dying.start(t, "dying", doomedSession, deaf)
 			party := foreign(dying.name, func(*realLab) *peer { return p }, dying.recipe)
 			var moves []func()
@@ -339,7 +339,7 @@ func TestCuratorWithJAASAndWeWaitForEachOther(t *testing.T) {
 	l.classes, err = javaProgram()
 	require.NoError(t, err)
 	l.java = l.startJava(t, "java", livingSession, l.hear)
-	ctx := hostile.Within(t, patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	// Curator reports a connection before its login has ended. ZooKeeper 3.8.0 may refuse one of two users that log in at once.
 	for ; !strings.Contains(l.zk.Log(), "authenticationID=curator"); time.Sleep(pollEvery) {
 		require.NoError(t, ctx.Err())

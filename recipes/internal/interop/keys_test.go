@@ -102,7 +102,7 @@ func (l *realLab) keyNames(t *testing.T) {
 
 // meetAtKey is meet at a node that comes with the holder and goes with the waiter.
 func (l *realLab) meetAtKey(t *testing.T, path string, holder, waiter, last keyParty) {
-	ctx := hostile.Within(t, patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	l.gone(t, path)
 	h, w := holder.enter(t, l, path), waiter.enter(t, l, path)
 	require.NoError(t, h.acquire(ctx))
@@ -143,7 +143,7 @@ func (l *realLab) gone(t *testing.T, path string) {
 // crowdAtKeys lets six programs, of all languages, take three keys again and again. The keys' nodes come and go meanwhile.
 func (l *realLab) crowdAtKeys(t *testing.T) {
 	const keys, cycles = 3, 40
-	ctx := hostile.Within(t, patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	of := &kind.KeyedParams{Of: "mutex", Foreign: "true", Common: kind.Common{Wire: kind.WireCurator}}
 	family := l.provision(t, of)
 	var inside [keys]atomic.Int32

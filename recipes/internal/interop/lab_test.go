@@ -21,13 +21,11 @@ import (
 
 	"github.com/locktree/locktree/recipes"
 	"github.com/locktree/locktree/recipes/internal/harness"
+	"github.com/locktree/locktree/recipes/internal/hostile"
 	"github.com/locktree/locktree/recipes/internal/session"
 	"github.com/locktree/locktree/recipes/kind"
 	"github.com/locktree/locktree/recipes/zktest/realzk"
 )
-
-// patience bounds every wait for something that must happen. Its end proves nothing.
-const patience = 5 * time.Minute
 
 // pollEvery is the pause between two questions: it leaves the processor to the programs that are asked.
 const pollEvery = 2 * time.Millisecond
@@ -115,7 +113,7 @@ func goBuild(t *testing.T, root, out, pkg string, flags ...string) {
 // readOnly dials the session of a program that only reads.
 func (l *realLab) readOnly(t *testing.T) *session.Client {
 	t.Helper()
-	c, err := session.Dial(t.Context(), session.Config{Servers: []string{l.zk.Addr}, ReadOnly: true, ConnectTimeout: patience, SessionTimeout: livingSession})
+	c, err := session.Dial(t.Context(), session.Config{Servers: []string{l.zk.Addr}, ReadOnly: true, ConnectTimeout: hostile.Patience, SessionTimeout: livingSession})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -198,7 +196,7 @@ func (l *realLab) startPython(t *testing.T, id string, timeout time.Duration, ev
 func (l *realLab) goClient(t *testing.T, id string, observer func(recipes.Event), auth ...recipes.Auth) *recipes.Client {
 	t.Helper()
 	c, err := recipes.Dial(t.Context(), recipes.Config{Servers: []string{l.zk.Addr}, ID: id, SessionTimeout: livingSession,
-		ConnectTimeout: patience, Observer: observer, Auth: auth, SASL: l.sasl})
+		ConnectTimeout: hostile.Patience, Observer: observer, Auth: auth, SASL: l.sasl})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() }) // a busy server may take longer to confirm it than Close waits
 	return c
@@ -247,7 +245,7 @@ func inOrder(children []string) []string {
 // awaitContenders returns the children of dir once there are n.
 func (l *realLab) awaitContenders(t *testing.T, dir string, n int) []string {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(hostile.Patience)
 	for {
 		children, _, changed, err := l.admin.ChildrenW(dir)
 		require.NoError(t, err)
@@ -266,9 +264,7 @@ func (l *realLab) awaitContenders(t *testing.T, dir string, n int) []string {
 // event for that, so awaitWatch reads the server's table of watches again and again.
 func (l *realLab) awaitWatch(t *testing.T, session, node string) {
 	t.Helper()
-	deadline, tick := time.After(patience), time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
+	for deadline := time.Now().Add(hostile.Patience); ; time.Sleep(pollEvery) {
 		watching := false
 		for line := range strings.Lines(l.zk.Word("wchp")) {
 			if !strings.HasPrefix(line, "\t") {
@@ -277,9 +273,7 @@ func (l *realLab) awaitWatch(t *testing.T, session, node string) {
 				return
 			}
 		}
-		select {
-		case <-tick.C:
-		case <-deadline:
+		if time.Now().After(deadline) {
 			t.Fatalf("session %s does not watch %s; the watches are:\n%s", session, node, l.zk.Word("wchp"))
 		}
 	}

@@ -55,7 +55,7 @@ func (l *realLab) matrix(t *testing.T, g grid) {
 
 // meet lets one program hold and another one ask, and checks the verdict.
 func (l *realLab) meet(t *testing.T, path string, h, w *entry, v verdict) {
-	ctx := hostile.Within(t, patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	require.NoError(t, h.acquire(ctx))
 	held := l.awaitContenders(t, path, 1)[0]
 	if w.try != nil {
@@ -118,7 +118,7 @@ func (l *realLab) order(t *testing.T) {
 // queue lets the parties queue up one after the other and leave again. Each of groups holds together, in order: while a group holds, no
 // party of a later group does.
 func (l *realLab) queue(t *testing.T, path string, parties []party, groups ...[]int) {
-	ctx := hostile.Within(t, 2*patience)
+	ctx := hostile.Within(t, 2*hostile.Patience)
 	type member struct {
 		*entry
 		node    string
@@ -137,7 +137,7 @@ func (l *realLab) queue(t *testing.T, path string, parties []party, groups ...[]
 			select {
 			case err := <-line[i].granted:
 				require.NoError(t, err, "%s, place %d", parties[i].name, i)
-			case <-time.After(patience):
+			case <-time.After(hostile.Patience):
 				t.Fatalf("%s at place %d has the lock and does not know", parties[i].name, i)
 			}
 		}
@@ -156,7 +156,7 @@ func (l *realLab) queue(t *testing.T, path string, parties []party, groups ...[]
 
 // together puts a multi-lock of ours among programs that each take one of its members.
 func (l *realLab) together(t *testing.T) {
-	ctx := hostile.Within(t, patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	a, b, rw := l.provision(t, mutexes.declare(kind.WireCurator)), l.provision(t, mutexes.declare(kind.WireKazoo)), l.provision(t, rwlocks.declare(kind.WireCurator))
 	java, kazoo, reader := mutexes.parties[1], mutexes.parties[5], rwlocks.parties[4]
 	before := []*entry{java.enter(t, l, a), kazoo.enter(t, l, b), reader.enter(t, l, rw)}
@@ -428,7 +428,7 @@ func semaphoreOf(permits int) kind.Params {
 
 // oneOfTwo lets two programs hold a permit each at the same time. A third waits until one of them leaves, while the other stays.
 func (l *realLab) oneOfTwo(t *testing.T, first, second, third party) {
-	ctx := hostile.Within(t, patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	path := l.provision(t, semaphoreOf(permits))
 	leases := path + "/leases"
 	a, b, w := first.enter(t, l, path), second.enter(t, l, path), third.enter(t, l, path)
@@ -456,7 +456,7 @@ func (l *realLab) oneOfTwo(t *testing.T, first, second, third party) {
 // bothOfTwo lets a program that wants both permits wait while one is taken. It gets both once that one is back. Then another program that
 // wants a permit has to wait.
 func (l *realLab) bothOfTwo(t *testing.T, first, next, both party) {
-	ctx := hostile.Within(t, patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	path := l.provision(t, semaphoreOf(permits))
 	leases := path + "/leases"
 	a, n, w := first.enter(t, l, path), next.enter(t, l, path), both.enter(t, l, path)
@@ -506,7 +506,7 @@ func stillWaits(t *testing.T, ctx context.Context, e *entry, granted <-chan erro
 // oneByOne shows what our side cannot cure: Curator takes several permits one after the other, and queues again for each. So two programs
 // that want both permits can wait for each other, after one of them has got one permit. Only the Go program's deadline ends that.
 func (l *realLab) oneByOne(t *testing.T) {
-	ctx := hostile.Within(t, patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	path := l.provision(t, semaphoreOf(permits))
 	both := semaphoreParties(permits)
 	holder, c, g := both[0].enter(t, l, path), both[1].enter(t, l, path), both[0].enter(t, l, path)

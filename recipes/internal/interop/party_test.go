@@ -175,7 +175,7 @@ func goZookeeper(t *testing.T, l *realLab, path string) *entry {
 	c, events, err := zk.Connect([]string{l.zk.Addr}, livingSession, zk.WithLogInfo(false))
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	for deadline := time.After(patience); c.State() != zk.StateHasSession; {
+	for deadline := time.After(hostile.Patience); c.State() != zk.StateHasSession; {
 		select {
 		case <-events:
 		case <-deadline:
@@ -230,7 +230,7 @@ func startPeer(t *testing.T, name string, cmd *exec.Cmd, event func(line string)
 	}
 	go p.read(out)
 	t.Cleanup(func() { p.quit(t) })
-	ctx := hostile.Within(t, patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	id, err := p.call(ctx, "hello")
 	if err != nil {
 		t.Fatalf("%s has no session: %v", name, err)
@@ -303,14 +303,11 @@ func (p *peer) read(out io.Reader) {
 // parked returns once the handle's thread sleeps in its recipe's wait loop. A thread that falls asleep does not report it, so parked asks
 // again and again.
 func (p *peer) parked(ctx context.Context, handle string) error {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
+	for ; ; time.Sleep(pollEvery) {
 		answer, err := p.call(ctx, "parked", handle)
 		if err != nil || answer == "yes" {
 			return err
 		}
-		<-tick.C
 	}
 }
 
@@ -324,7 +321,7 @@ func (p *peer) quit(t *testing.T) {
 	_ = p.in.Close()
 	select {
 	case <-p.exited:
-	case <-time.After(patience):
+	case <-time.After(hostile.Patience):
 		t.Logf("%s did not quit and was killed", p.name)
 		p.kill()
 	}

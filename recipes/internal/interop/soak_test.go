@@ -113,7 +113,7 @@ func TestInteropSoak(t *testing.T) {
 	java2, python2, go2, go3 := start(l.startJava, "java-2", livingSession), start(l.startPython, "python-2", livingSession),
 		start(l.startGo, "go-2", livingSession), start(l.startGo, "go-3", livingSession)
 
-	ctx := hostile.Within(t, 3*patience)
+	ctx := hostile.Within(t, 3*hostile.Patience)
 	begin := time.Now()
 	done := make(chan error, 16)
 	living := func(p *peer, handle, recipe string, grants int) {

@@ -160,7 +160,7 @@ func (u *upgrade) matrix(t *testing.T, mutex string) {
 	} {
 		for _, pair := range [][2]version{{u.was, u.is}, {u.is, u.was}} {
 			t.Run(fmt.Sprintf("%s=%s,%s=%s", of.holds, pair[0].name, of.waits, pair[1].name), func(t *testing.T) {
-				ctx := hostile.Within(t, patience)
+				ctx := hostile.Within(t, hostile.Patience)
 				h, w := u.enter(t, pair[0], of.holds, of.lock), u.enter(t, pair[1], of.waits, of.lock)
 				require.NoError(t, h.acquire(ctx))
 				if of.waits != "election" {
@@ -188,12 +188,12 @@ func (u *upgrade) awaitQueue(t *testing.T, lock string, waiters int) {
 	require.Eventually(t, func() bool {
 		r, err := inspect.Lock(t.Context(), c, "/locks/pay/"+lock)
 		return err == nil && len(r.Holders) == 1 && len(r.Waiters) == waiters
-	}, patience, pollEvery)
+	}, hostile.Patience, pollEvery)
 }
 
 // waitThrough keeps the mutex in use while the tree is changed: the former version holds it, and this one waits. Then they swap.
 func (u *upgrade) waitThrough(t *testing.T, change func()) {
-	ctx := hostile.Within(t, patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	holder, first := u.enter(t, u.was, "mutex", "ledger"), u.enter(t, u.is, "mutex", "ledger")
 	require.NoError(t, holder.acquire(ctx))
 	isGranted := u.request(ctx, first)
@@ -211,7 +211,7 @@ func (u *upgrade) waitThrough(t *testing.T, change func()) {
 
 // nothingAt checks that programs of both versions are told that no lock is there.
 func (u *upgrade) nothingAt(t *testing.T, lock string) {
-	ctx := hostile.Within(t, patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	for _, v := range []version{u.was, u.is} {
 		require.ErrorContains(t, u.enter(t, v, "mutex", lock).acquire(ctx), "/locks/pay/"+lock+" does not exist", v.name)
 	}
@@ -307,15 +307,15 @@ func (e *estate) reap(t *testing.T, programs ...*peer) {
 		require.Eventually(t, func() bool {
 			there, _, err := e.admin.Exists("/reaped")
 			return err == nil && !there
-		}, patience, 20*time.Millisecond)
+		}, hostile.Patience, 20*time.Millisecond)
 	}
 	e.restart(t, 24*time.Hour)
 	for _, p := range programs {
-		require.Eventually(t, func() bool { return strings.Contains(e.zk.Word("cons"), "sid="+p.session+",") }, patience, 20*time.Millisecond, "%s is not connected again", p.name)
+		require.Eventually(t, func() bool { return strings.Contains(e.zk.Word("cons"), "sid="+p.session+",") }, hostile.Patience, 20*time.Millisecond, "%s is not connected again", p.name)
 	}
 }
 
-// restart connects anew, because go-zookeeper waits 400 s for an answer on a connection of which it does not hear that it has ended.
+// restart closes the administrator's client first: it may connect to the server that is ending, and then wait 400 s for an answer.
 func (e *estate) restart(t *testing.T, interval time.Duration) {
 	e.every(t, interval)
 	e.admin.Close()
@@ -388,7 +388,7 @@ func (e *estate) tree(t *testing.T, path string) (nodes []string) {
 }
 
 func takeOver(t *testing.T, applyFirst bool) {
-	ctx := hostile.Within(t, patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	e := newEstate(t)
 	e.use(t, ctx, alone...)
 	e.reap(t, e.java, e.python)
@@ -413,7 +413,7 @@ func takeOver(t *testing.T, applyFirst bool) {
 	running := func() []string { // the locks that programs hold, and nothing declares
 		return slices.DeleteFunc(e.look(t), func(line string) bool { return !strings.Contains(line, " held by ") })
 	}
-	require.EventuallyWithT(t, func(c *assert.CollectT) { require.ElementsMatch(c, before, running()) }, patience, 50*time.Millisecond)
+	require.EventuallyWithT(t, func(c *assert.CollectT) { require.ElementsMatch(c, before, running()) }, hostile.Patience, 50*time.Millisecond)
 	others := append(e.tree(t, "/estate/java/others"), e.tree(t, "/estate/py/others")...)
 	heldByKazoo := e.tree(t, "/estate/py/semaphore-held")
 
@@ -445,7 +445,7 @@ func takeOver(t *testing.T, applyFirst bool) {
 // knows since when the nodes have been empty.
 func TestProgramsAfterTheirEmptyNodeWasDeleted(t *testing.T) {
 	l := newLab(t)
-	ctx := hostile.Within(t, patience)
+	ctx := hostile.Within(t, hostile.Patience)
 	curator, kazoo := foreign("curator", java, "mutex"), foreign("kazoo", python, "lock")
 	l.create(t, "/left", nil)
 	inJava, inPython := curator.enter(t, l, "/left/java"), kazoo.enter(t, l, "/left/python")
@@ -464,7 +464,7 @@ func TestProgramsAfterTheirEmptyNodeWasDeleted(t *testing.T) {
 	left = l.empty(ctx, t)
 	require.Len(t, left, 2)
 	for _, e := range left {
-		require.WithinDuration(t, time.Now(), e.Before, patience, e.Path)
+		require.WithinDuration(t, time.Now(), e.Before, hostile.Patience, e.Path)
 	}
 
 	admin, err := l.goClient(t, "admin", nil).Session(ctx)

@@ -202,8 +202,8 @@ func nextQuarter(t time.Time, way int) time.Time {
 }
 
 // nextDay is the first minute of the day after local, or the last one of the day before. Where the zone changes its clock,
-// nextDay stops there: the clock may go back over midnight, or skip a day. On the last day of a leap year, Go says that the
-// change was before local (golang/go#81583).
+// nextDay stops there: the clock may go back over midnight, or skip a day. On the last day of a leap year,
+// Go may give a next change that is before local (golang/go#81583).
 func nextDay(local time.Time, way int) time.Time {
 	hour, minute, second := local.Clock()
 	start := local.Add(-time.Duration(hour*3600+minute*60+second) * time.Second)

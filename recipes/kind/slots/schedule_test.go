@@ -21,13 +21,18 @@ func TestAScheduleMissesNoInstantWhereAClockGoesBackOverMidnightOrSkipsADay(t *t
 	} {
 		s, err := ParseSchedule(c.text, c.zone)
 		require.NoError(t, err)
-		at := func(slot string) (x time.Time) { x, _ = Time(slot); return x }
+		at := func(slot string) time.Time {
+			x, ok := Time(slot)
+			require.True(t, ok)
+			return x
+		}
 		require.Equal(t, c.due, At(s.Next(at(c.before))), "%s in %s: the next after %s", c.text, c.zone, c.before)
 		require.Equal(t, c.due, At(s.Prev(at(c.past))), "%s in %s: the last before %s", c.text, c.zone, c.past)
 	}
 }
 
 func TestASearchForTheNextInstantPassesTheEndOfALeapYear(t *testing.T) { // it never ended
-	s, _ := ParseSchedule("0 3 1 * *", "Europe/Berlin")
+	s, err := ParseSchedule("0 3 1 * *", "Europe/Berlin")
+	require.NoError(t, err)
 	require.Equal(t, "2041-01-01T02:00:00Z", At(s.Next(time.Date(2040, 12, 31, 3, 0, 0, 0, time.UTC))))
 }

@@ -637,3 +637,14 @@ func TestDriftSaysWhyItIsNotKnownWhoApplied(t *testing.T) {
 		require.Contains(t, body(t, b, "/drift"), "Who applied last is not known: "+want)
 	}
 }
+
+// Such a change was noticed only after the interval of comparisons.
+func TestAFileThatChangesWhileItsConfigurationIsPutInForceIsReadOnceMore(t *testing.T) {
+	files := "before"
+	stamps := func() string { return files }
+	read := func() (*Setup, error) { return &Setup{Stamps: stamps}, nil }
+	s := &Service{setups: []*Setup{{Source: lockview.Source{Error: "once"}, Stamps: stamps}}, stamps: []string{files},
+		Read: []func() (*Setup, error){read}, Say: func(string) { files = "after" }}
+	s.rereadOne(t.Context(), 0)
+	require.NotEqual(t, files, s.stamps[0])
+}
