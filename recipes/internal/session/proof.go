@@ -27,8 +27,7 @@ func (p proof) deadline(t, slept time.Duration) time.Time {
 	//  1. It lived when the write was sent: a leader processes a write only while the session is alive. But a write that a follower
 	//     forwards does not extend the session.
 	//  2. Every half tick, at most T/8 because T >= 4 ticks, a follower tells the leader which sessions it has heard from. Its
-	//     messages arrive in order. So when the leader got the write, it knew what the follower had heard until T/8 before the
-	//     write.
+	//     messages arrive in order. So when the leader got the write, it knew what the follower had heard until T/8 before it.
 	//
 	// Chain is T less a sixteenth, which allows for clocks that run at different rates.
 	chain := p.touched.After(clock.Chain.Of(t), slept)
@@ -168,8 +167,8 @@ type heldThing struct {
 
 // Hold tells the session that the caller holds something by virtue of its nodes at paths. A grant has this order: a committed
 // write (the create itself, Confirm, or any other), then Hold, then the grant. If no committed write is recent enough, Hold makes
-// one first and may fail as Confirm does. It fails with ErrLost when the session is lost. All paths are registered at one moment,
-// or none. Without paths nothing is held.
+// one first and may fail as Confirm does. With Config.LoseOnSuspect, the write must also keep the session from being suspect. Hold
+// fails with ErrLost when the session is lost. All paths are registered at one moment, or none. Without paths nothing is held.
 //
 // While anything is held, the session commits a heartbeat whenever T/6 has passed without a committed write. A heartbeat is a
 // Confirm of one of the held paths that still exist, in turn. The session is lost when Deadline passes.
@@ -198,14 +197,15 @@ func (s *Session) Hold(ctx context.Context, onLoss func(error), paths ...string)
 
 // hold is Hold when a committed write is recent enough, and fails with errStaleProof when none is.
 func (s *Session) hold(onLoss func(error), paths ...string) (release func(), err error) {
-	s.State() // looks at the clock
+	s.State() // looks at the clock, and reads s.slept
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == StateLost {
 		return nil, s.err
 	}
 	now := time.Now()
-	if !now.Before(s.proof.deadline(s.timeout, s.slept)) { // State has just read s.slept
+	suspect := s.state == StateSuspect || !now.Before(s.proof.sent.After(clock.Doubt.Of(s.timeout), s.slept)) // at the next look
+	if !now.Before(s.proof.deadline(s.timeout, s.slept)) || suspect && s.client.cfg.LoseOnSuspect {
 		return nil, errStaleProof
 	}
 	own := make([]heldThing, len(paths))
