@@ -66,7 +66,7 @@ type Config struct {
 	// so in the long run it must keep up with them. Close waits up to 1.5 s for the rest.
 	Observer func(Event)
 	// LoseOnSuspect ends the session, and so its leases, as soon as the session is Suspect while the Client holds anything.
-	// A suspect session grants nothing until a write has been committed.
+	// A grant on a suspect session, or on a write that was sent a third of SessionTimeout ago, first commits another write.
 	// Without LoseOnSuspect leases last until the session is Lost, and survive a short disconnect.
 	LoseOnSuspect bool
 	// MaxReply bounds a server's reply, in bytes; 0 = 16 MiB. A longer reply ends the connection with ErrTooLarge. Only the reply

@@ -511,7 +511,7 @@ func TestLoseOnSuspectEndsTheSessionAtTheFirstDoubt(t *testing.T) {
 	})
 }
 
-// A session that holds nothing lasts while it is suspect. It is given something to hold when a write has been committed.
+// A session that holds nothing lasts while it is suspect. It is given something to hold only after a committed write.
 func TestLoseOnSuspectIsForSessionsThatHold(t *testing.T) {
 	inLab(t, func(t *testing.T, l *lab) {
 		c := l.Client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = true })
@@ -519,7 +519,6 @@ func TestLoseOnSuspectIsForSessionsThatHold(t *testing.T) {
 		s := l.live(c)
 		l.CutOff(s.ID())
 		time.Sleep(time.Second)
-		require.Equal(t, session.StateSuspect, s.State())
 		held := make(chan error, 1)
 		go func() {
 			_, err := s.Hold(t.Context(), nil, "/m")

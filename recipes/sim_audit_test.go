@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 // excused from the first invariant, for half a session timeout.
 //
 //   - A client that believes that it holds has its nodes in the servers' tree, and they belong to its session.
-//   - A lease that is granted has not ended yet: something has just proven its session. With LoseOnSuspect the next moment may end it.
+//   - A lease that is granted has not ended yet: its session was proven. But with LoseOnSuspect the end of a connection may end it at once.
 //   - A client that is granted has no contender in conflict ahead in the queue, in the servers' own order (no conditions).
 //   - No client is granted while the nodes of a grant in conflict exist, and exclusive tokens grow from grant to grant. The models of
 //     the history check both (no conditions). So, by the first invariant, two clients never believe at the same time that they hold.
@@ -46,7 +47,8 @@ func (w *simWorld) admitted(worker int, st simStep, l *recipes.Lease, e event) *
 	w.stats.grants++
 	g.id = w.ids
 	w.excuse(g)
-	if cause := context.Cause(l.Context()); cause != nil && g.spoiledAt.IsZero() && !w.plan.clients[g.client].suspect && !errors.Is(cause, recipes.ErrClosed) {
+	cause := context.Cause(l.Context())
+	if cause != nil && g.spoiledAt.IsZero() && !errors.Is(cause, recipes.ErrClosed) && !strings.Contains(cause.Error(), "LoseOnSuspect") {
 		w.blame("grant %d to client %d was over when it was given: %v", g.id, g.client, cause)
 	}
 	w.foremost(g)
@@ -443,7 +445,7 @@ func (w *simWorld) inject(f simFault, id int64) {
 }
 
 // recount plays a new leader whose count of the children created lags by n (ZOOKEEPER-3249), or is right. The count stays above the
-// sequence numbers of all contenders, so that new numbers are larger than theirs, and above 0: a server keeps a container of count 0.
+// sequence numbers of all contenders: new numbers are larger. It stays above 0, because a server never deletes a container of count 0.
 func (w *simWorld) recount(n int32) {
 	for _, dir := range w.dirs {
 		queue, there := w.Srv.Get(dir)

@@ -70,10 +70,9 @@ func TestARefusedTryIsNotInTheWayOfTheNextCallOfItsClient(t *testing.T) {
 func TestAProofThatIsLostOrTooOldIsMadeAgain(t *testing.T) { // simulations, seeds 25699 and 402472
 	for delay := 4 * time.Second; delay < 8*time.Second; delay += 125 * time.Millisecond {
 		inLab(t, func(t *testing.T, l *lab) {
-			c := l.Client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = delay%(250*time.Millisecond) == 0 })
-			m := c.Mutex(l.Mutex())
+			m := l.Client("a", func(cfg *recipes.Config) { cfg.LoseOnSuspect = delay%(250*time.Millisecond) == 0 }).Mutex(l.Mutex())
 			l.warm(m.Lock)
-			l.Srv.Inject(zktest.Once(zktest.On("create")), zktest.DelayReply(delay)) // beyond T/2 the grant needs another proof; with LoseOnSuspect, beyond T/3
+			l.Srv.Inject(zktest.Once(zktest.On("create")), zktest.DelayReply(delay)) // beyond T/2, or with LoseOnSuspect, the grant needs another proof
 			proof := l.Srv.Inject(zktest.Once(zktest.On("multi")), zktest.DropReply)
 			x := l.Lock(m.Lock, "the session and the context live; the proof was lost %d times, after %v", proof.Hits(), delay)
 			synctest.Wait()

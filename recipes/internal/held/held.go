@@ -141,8 +141,8 @@ func Hold(ctx context.Context, g Grant, told Listener) (*Use, error) {
 		k.Work.Store(&h.work)
 	}
 	paths := znode.Paths(h.nodes) // all nodes: a heartbeat finds a missing node even if its event was lost
-	// If the write that granted the lock was sent longer ago than a lease lasts, the session first commits another write. If the
-	// reply to that write is lost, the write is repeated (TestAProofThatIsLostIsMadeAgain).
+	// If the write that granted the lock is no proof any more, the session first commits another write. If the reply to that write is
+	// lost, the write is repeated (TestAProofThatIsLostOrTooOldIsMadeAgain).
 	err := retry.Do(ctx, h.owner.Session, znode.Unanswered, func() (err error) {
 		h.drop, err = h.owner.Session.Hold(ctx, h.sessionSays, paths...) // sessionSays may be called before Hold of the session returns: see starting
 		return err

@@ -32,7 +32,7 @@ var (
 	ErrProtocol      = wire.ErrProtocol
 	// ErrCannotHeartbeat: the node's ACL does not let us read it, so it cannot carry the heartbeats that prove the session.
 	ErrCannotHeartbeat = errors.New("recipes: cannot heartbeat")
-	// errStaleProof: no write of this session was committed recently enough to start holding something.
+	// errStaleProof: the session must commit a write before it starts holding something.
 	errStaleProof = errors.New("recipes: no recent committed write")
 )
 

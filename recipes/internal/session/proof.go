@@ -167,8 +167,8 @@ type heldThing struct {
 
 // Hold tells the session that the caller holds something by virtue of its nodes at paths. A grant has this order: a committed
 // write (the create itself, Confirm, or any other), then Hold, then the grant. If no committed write is recent enough, Hold makes
-// one first and may fail as Confirm does. With Config.LoseOnSuspect, the write must also keep the session from being suspect. Hold
-// fails with ErrLost when the session is lost. All paths are registered at one moment, or none. Without paths nothing is held.
+// one first and may fail as Confirm does. With LoseOnSuspect, it also makes one if the session is suspect or then would be. It fails
+// with ErrLost when the session is lost. All paths are registered at one moment, or none. Without paths nothing is held.
 //
 // While anything is held, the session commits a heartbeat whenever T/6 has passed without a committed write. A heartbeat is a
 // Confirm of one of the held paths that still exist, in turn. The session is lost when Deadline passes.
@@ -195,7 +195,7 @@ func (s *Session) Hold(ctx context.Context, onLoss func(error), paths ...string)
 	}
 }
 
-// hold is Hold when a committed write is recent enough, and fails with errStaleProof when none is.
+// hold is Hold without that write: it fails with errStaleProof if one is needed.
 func (s *Session) hold(onLoss func(error), paths ...string) (release func(), err error) {
 	s.State() // looks at the clock, and reads s.slept
 	s.mu.Lock()
@@ -204,7 +204,7 @@ func (s *Session) hold(onLoss func(error), paths ...string) (release func(), err
 		return nil, s.err
 	}
 	now := time.Now()
-	suspect := s.state == StateSuspect || !now.Before(s.proof.sent.After(clock.Doubt.Of(s.timeout), s.slept)) // at the next look
+	suspect := s.state == StateSuspect || !now.Before(s.proof.sent.After(clock.Doubt.Of(s.timeout), s.slept)) // or will be at the next look
 	if !now.Before(s.proof.deadline(s.timeout, s.slept)) || suspect && s.client.cfg.LoseOnSuspect {
 		return nil, errStaleProof
 	}
