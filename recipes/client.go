@@ -66,7 +66,7 @@ type Config struct {
 	// so in the long run it must keep up with them. Close waits up to 1.5 s for the rest.
 	Observer func(Event)
 	// LoseOnSuspect ends the session, and so its leases, as soon as the session is Suspect while the Client holds anything.
-	// A grant on a suspect session, or on a write that was sent a third of SessionTimeout ago, first commits another write.
+	// Before a grant it also commits another write if the session is Suspect, or if a third of its timeout has passed since the last one.
 	// Without LoseOnSuspect leases last until the session is Lost, and survive a short disconnect.
 	LoseOnSuspect bool
 	// MaxReply bounds a server's reply, in bytes; 0 = 16 MiB. A longer reply ends the connection with ErrTooLarge. Only the reply

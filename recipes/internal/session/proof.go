@@ -195,7 +195,7 @@ func (s *Session) Hold(ctx context.Context, onLoss func(error), paths ...string)
 	}
 }
 
-// hold is Hold without that write: it fails with errStaleProof if one is needed.
+// hold is Hold, but commits no write: if one is needed, it fails with errStaleProof.
 func (s *Session) hold(onLoss func(error), paths ...string) (release func(), err error) {
 	s.State() // looks at the clock, and reads s.slept
 	s.mu.Lock()
